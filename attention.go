@@ -31,9 +31,9 @@ type Handover struct {
 // be forgotten.
 const MaxSnooze = 7 * 24 * time.Hour
 
-// MaxWords is how many bytes each text of a [Snooze] or a [Handover] has at most. Every list reads
+// MaxRemark is how many bytes each text of a [Snooze] or a [Handover] has at most. Every list reads
 // them with the head.
-const MaxWords = 1000
+const MaxRemark = 1000
 
 // attention is what the head of an unknown record says for people, besides its fields. It is part
 // of the head, so that lists know it without another look, and every write that copies the head
@@ -171,10 +171,10 @@ func (o *Operator) Hand(ctx context.Context, id ID, version Version, to string, 
 }
 
 // regard changes who looks at a record, and nothing else of it. What it keeps of the note is
-// bounded by [MaxWords].
+// bounded by [MaxRemark].
 func (o *Operator) regard(ctx context.Context, id ID, version Version, n Note, edit func(h *Head, a *attention)) (Head, error) {
-	if max(len(n.Who), len(n.Why), len(n.Evidence)) > MaxWords {
-		return Head{}, fmt.Errorf("stet: %s: each of its texts has at most %d bytes", n.Action, MaxWords)
+	if max(len(n.Who), len(n.Why), len(n.Evidence)) > MaxRemark {
+		return Head{}, fmt.Errorf("stet: %s: each of its texts has at most %d bytes", n.Action, MaxRemark)
 	}
 	return o.e.change(ctx, id, version, n, n.Action, func(h *Head, _ *Body) (*Body, error) {
 		switch {

@@ -359,7 +359,7 @@ func TestWordsOfAttentionAreBounded(t *testing.T) {
 	if err := d.Claim.Settle(t.Context(), stet.Outcome{}); err != nil {
 		t.Fatal(err)
 	}
-	id, long, most := d.Claim.ID(), strings.Repeat("x", stet.MaxWords+1), strings.Repeat("x", stet.MaxWords)
+	id, long, most := d.Claim.ID(), strings.Repeat("x", stet.MaxRemark+1), strings.Repeat("x", stet.MaxRemark)
 	for name, do := range map[string]func() error{
 		"who": func() error {
 			_, err := e.Operator().Snooze(t.Context(), id, 0, time.Hour, stet.Note{Who: long, Why: "w"})

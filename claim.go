@@ -114,7 +114,7 @@ var errClosed = fmt.Errorf("%w: the claim is settled", ErrFenced)
 
 // ErrFenced is returned when another holder has taken over the record. What this holder reports is
 // discarded; the outcome is what the record says.
-var ErrFenced = errors.New("stet: the claim was overtaken")
+var ErrFenced = errors.New("stet: another holder has taken over the claim")
 
 // Format implements [fmt.Formatter]. It prints no field: package fmt would print the key, which is
 // in an unexported one.

@@ -77,7 +77,7 @@ func (p *Policy) usable() time.Duration { return p.Lease - p.Lease/10 }
 func (p Policy) Validate() error {
 	switch {
 	case p.Lease < 0:
-		return fmt.Errorf("stet: policy: Lease is %s; a lease has to last", p.Lease)
+		return fmt.Errorf("stet: policy: Lease is %s; it must be positive", p.Lease)
 	case p.Execution < 0 && p.Execution != Never:
 		return fmt.Errorf("stet: policy: Execution is %s; use stet.Never for no limit", p.Execution)
 	case p.Retain < 0:

@@ -15,7 +15,8 @@
 // # How it works
 //
 // A [Store] keeps versioned records and decides nothing. One pure function, judge, holds all the
-// rules. The [Engine] reads a record, asks judge, and writes the move that the ruling needs.
+// rules about requests. The [Engine] reads a record, asks judge, and writes the move that the
+// ruling needs.
 //
 // A request that may execute holds a [Claim]. The claim is a lease: a heartbeat renews it while the
 // handler runs. It is also a fence: a holder whose lease was lost can no longer change the record,

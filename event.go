@@ -35,9 +35,9 @@ const (
 	LeaseLost                          // a claim could not be kept: its context was cancelled
 	PersistFailed                      // a result could not be stored in time; it is tried again until the lease ends
 	Persisted                          // ... and then it could
-	Answer                             // a request was answered (faces such as stethttp send these)
+	Answer                             // a request was answered (front ends such as stethttp send these)
 	Reaped                             // Count records were removed together, after their retention
 	Probed                             // a reconciler looked after an unknown record: Result is scheduled, resolved or failed
 	ProbeFailed                        // its outcome could not be found out, or the record forbids what was found: Err; it stays unknown
-	Miswired                           // a face and what is around it are put together wrongly: Cause says how, see package stethttp
+	Miswired                           // a front end such as stethttp is wired up wrongly: Cause says how, see there
 )

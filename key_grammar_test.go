@@ -38,7 +38,7 @@ func TestKeyGrammar(t *testing.T) { // KS-01, KS-09, KS-10, KS-11, KS-13, KS-15,
 	}
 }
 
-func TestBareKeyGrammar(t *testing.T) { // KS-02, KS-03, KS-11, KS-13, KS-14; surface.md: visible ASCII without " , ; \
+func TestBareKeyGrammar(t *testing.T) { // KS-02, KS-03, KS-11, KS-13, KS-14: visible ASCII without " , ; \
 	for c := range 256 {
 		line := "a" + string([]byte{byte(c)}) + "b"
 		ok := c > ' ' && c < 0x7f && !strings.ContainsRune(`",;\`, rune(c))

@@ -248,7 +248,7 @@ func TestReleaseWaitsUntilTheAttemptHasSettled(t *testing.T) { // D09
 				id := leave(t, e)
 				after(settle - time.Second)
 				h, err := e.Operator().Resolve(t.Context(), id, stet.Resolution{Settle: settle}, nothingHappened)
-				if r, _ := s.read(id); !errors.Is(err, stet.ErrFresh) || h.Version != r.Version || !h.Ended().Add(settle).Equal(h.AsOf.Add(time.Second)) {
+				if r, _ := s.read(id); !errors.Is(err, stet.ErrNotSettled) || h.Version != r.Version || !h.Ended().Add(settle).Equal(h.AsOf.Add(time.Second)) {
 					t.Fatalf("%v; it ended %v, and is read at %v", err, h.Ended(), h.AsOf)
 				}
 				now, err := e.Operator().Resolve(t.Context(), id, stet.Resolution{Settle: settle, Now: true, Version: h.Version}, nothingHappened)

@@ -40,8 +40,8 @@ type Version uint64
 // Field is one header or trailer line of a response. Lines keep their order and are never merged.
 type Field struct{ Name, Value string }
 
-// Response is what a client was, or will be, told. It is read-only once it was handed over, also
-// for those who get it from a store.
+// Response is what a client was, or will be, told. It is read-only once it has been handed
+// over, also for callers that read it from a store.
 type Response struct {
 	Status  int
 	Header  []Field

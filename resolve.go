@@ -27,9 +27,9 @@ var (
 	// ErrAttended is returned while the handler has not returned, as far as is known: its effect
 	// may still come.
 	ErrAttended = errors.New("stet: the handler may still be running")
-	// ErrFresh is returned when the attempt ended less than [Resolution].Settle ago: what it sent
-	// may still have its effect.
-	ErrFresh = errors.New("stet: the attempt ended only just now, and may still have its effect")
+	// ErrNotSettled is returned when the attempt ended less than [Resolution].Settle ago: what it
+	// sent may still have its effect.
+	ErrNotSettled = errors.New("stet: the attempt ended only just now, and may still have its effect")
 	// ErrKnown is returned when the message with this id (see [Note].Notice) has changed the record
 	// before.
 	ErrKnown = errors.New("stet: this notice was taken before")
@@ -53,10 +53,10 @@ type Resolution struct {
 	// Settle is how long the record must have had no holder at work before the claim that nothing
 	// happened is believed: longer than a request can be under way. 0 means no time at all.
 	Settle time.Duration
-	// Now frees a key without waiting: before Settle is over ([ErrFresh]), and while the handler
-	// has not returned ([ErrAttended]). Override does so also against an answer that came too late
-	// ([ErrContradicted]), which no waiting cures. Both are for operators who have seen what speaks
-	// against it; the history keeps that with the evidence.
+	// Now frees a key without waiting: before Settle is over ([ErrNotSettled]), and while the
+	// handler has not returned ([ErrAttended]). Override does so also against an answer that came
+	// too late ([ErrContradicted]), which no waiting cures. Both are for operators who have seen
+	// what speaks against it; the history keeps that with the evidence.
 	Now, Override bool
 }
 
@@ -69,7 +69,8 @@ type Resolution struct {
 //
 // That nothing happened is not believed against what the record knows. The error is
 // [ErrContradicted] if a late answer says otherwise, [ErrAttended] while the handler has not
-// returned, and [ErrFresh] until r.Settle after that; the returned Head is the record's, unchanged.
+// returned, and [ErrNotSettled] until r.Settle after that; the returned Head is the record's,
+// unchanged.
 //
 // On a store that is a [Historian], a note with a Notice changes a record once: a second time is
 // [ErrKnown], whatever became of the record since.
@@ -109,7 +110,7 @@ func (r *Resolution) fits(h *Head, b *Body) error {
 	case r.Response == nil && !r.Override && !r.Now && h.Attended():
 		return ErrAttended
 	case r.Response == nil && !r.Override && !r.Now && h.Idle() < r.Settle:
-		return ErrFresh
+		return ErrNotSettled
 	}
 	return nil
 }

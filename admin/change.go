@@ -120,7 +120,7 @@ func (h *handler) change(c *call, n *note, err error, act func(rec *stet.Record)
 // unchanged says why a record that is there was not changed. head is the record as it is.
 func (h *handler) unchanged(head *stet.Head, err error) error {
 	switch {
-	case errors.Is(err, stet.ErrFresh), errors.Is(err, stet.ErrAttended):
+	case errors.Is(err, stet.ErrNotSettled), errors.Is(err, stet.ErrAttended):
 		return h.unsettled(head)
 	case errors.Is(err, stet.ErrState), errors.Is(err, stet.ErrStale), errors.Is(err, stet.ErrOtherAttempt):
 		return stateChanged(head)

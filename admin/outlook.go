@@ -98,7 +98,7 @@ var releases = map[reconcile.Release]struct{ why, with string }{
 	reconcile.ReleaseNoTrace:    {"It has settled, and the last probe found no trace of it.", ""},
 	reconcile.ReleaseSettled:    {"It has settled, and no probe has confirmed that: be sure from the provider's own records.", ""},
 	reconcile.ReleaseUndecided:  {"It has settled, and the last probe could not tell: ask again, or be sure from the provider's own records.", ""},
-	reconcile.ReleaseUnprovable: {"No time proves it here: be sure from the provider's own records.", ""},
+	reconcile.ReleaseUnprovable: {"Waiting proves nothing here: check the provider's own records.", ""},
 	reconcile.ReleasePublished:  {"Bytes of an answer have left, so that it did happen.", ""},
 	reconcile.ReleaseLateAnswer: {"The handler came back too late, with an answer that says that it happened.", "override"},
 	reconcile.ReleaseFound:      {"A probe said that it happened, or still goes on.", "override"},

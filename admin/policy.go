@@ -22,7 +22,7 @@ type Route struct {
 	Config stethttp.Config
 }
 
-// RouteDoc is a route of /policy.json, for who reads that.
+// RouteDoc is one route as /policy.json describes it.
 type RouteDoc = routeDoc
 
 // The document speaks the configuration file's language.

@@ -61,7 +61,7 @@ func badParameter(name, detail string) error {
 	return &Problem{Status: 400, Code: "bad-parameter", Title: "A parameter cannot be used", Detail: name + ": " + detail, Parameter: name}
 }
 
-// problems of errors that need no more words.
+// causes are errors that need no more words than their problem has.
 var causes = []struct {
 	err     error
 	problem *Problem

@@ -99,7 +99,7 @@ func (h *handler) ask(c *call) (any, error) {
 // bytes.
 const (
 	maxName   = 100
-	maxRemark = stet.MaxWords
+	maxRemark = stet.MaxRemark
 )
 
 // snooze answers POST …/snooze: a record does not call for people for a while.

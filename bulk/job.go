@@ -75,7 +75,7 @@ var causes = []cause{
 	{errUnable, "no-probe", "no probe is configured where the job ran: set reconcile.probe.url"},
 	{reconcile.ErrNoAnswer, "probe-failed", "the probe got no answer: see that reconcile.probe.url answers, and ask again"},
 	{stet.ErrAttended, "not-settled", notSettled},
-	{stet.ErrFresh, "not-settled", notSettled},
+	{stet.ErrNotSettled, "not-settled", notSettled},
 	{stet.ErrState, "wrong-state", "its state does not allow this: look at it"},
 	{nil, "store-unavailable", "the store gave no answer about it: try it again"},
 }

@@ -24,9 +24,9 @@ const (
 	// for longer already is left.
 	Extend Action = "extend"
 	// Resolve says that it happened, with the answer that is known already: see [reconcile.Adopt].
-	// What nothing is known of is left.
+	// Records of which nothing is known are left as they are.
 	Resolve Action = "resolve"
-	// Probe asks what became of it: see [reconcile.Reconciler.Ask] and [Jobs.Reconciler].
+	// Probe asks what became of it: see [reconcile.Reconciler.Ask] and [Jobs.AskWith].
 	Probe Action = "probe"
 	// Snooze takes it out of what calls for people until Until: see [stet.Operator.Snooze].
 	Snooze Action = "snooze"

@@ -146,18 +146,80 @@ func TestContributingNamesWhatIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	there, n := tests(t), 0
+	there, files, n := tests(t), everyName(t), 0
 	for _, m := range regexp.MustCompile("`((?:Test|Fuzz)\\w+|[a-z]+(?:/[\\w.]+)*(?:/[\\w.]+|\\.go|\\.md))`").FindAllStringSubmatch(string(text), -1) {
 		n++
 		if name := m[1]; strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz") {
 			if !there[name] && name != "TestPeer_" {
 				t.Errorf("CONTRIBUTING.md names %s, which is no test", name)
 			}
-		} else if _, err := os.Stat("../" + name); err != nil && !strings.Contains(name, "NAME") && !strings.Contains(name, "CODE") && strings.Contains(name, "/") && name != "testing/synctest" {
+		} else if !strings.Contains(name, "NAME") && !strings.Contains(name, "CODE") && name != "testing/synctest" && !files[name] {
 			t.Errorf("CONTRIBUTING.md names %s, which is not there", name)
 		}
 	}
 	if n < 50 {
+		t.Errorf("only %d names were found", n)
+	}
+}
+
+// everyName has the paths of all files and folders of the tree, and the names of the files alone.
+func everyName(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.Name() == ".git" {
+			return fs.SkipDir
+		}
+		names[strings.TrimPrefix(filepath.ToSlash(path), "../")], names[filepath.Base(path)] = true, true
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// What documents and help call by a package and a name is in that package.
+func TestDocumentsNameWhatIsThere(t *testing.T) {
+	source, clause := map[string]string{}, regexp.MustCompile(`(?m)^package (\w+)$`)
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if m := clause.FindSubmatch(text); m != nil {
+			source[string(m[1])] += string(text)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	named := regexp.MustCompile(`\b([a-z]+)\.((?:max)?[A-Z]\w*)(?:\.([A-Z]\w*))?`)
+	for _, path := range append(documents, "../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md", "../cmd/stet/words.md", "../cmd/stet/help.md") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+			code, ours := source[m[1]]
+			if !ours {
+				continue
+			}
+			n++
+			for _, name := range m[2:] {
+				if name != "" && !regexp.MustCompile(`\b`+name+`\b`).MatchString(code) {
+					t.Errorf("%s: nothing of package %s is called %s", path, m[1], name)
+				}
+			}
+		}
+	}
+	if n < 100 {
 		t.Errorf("only %d names were found", n)
 	}
 }

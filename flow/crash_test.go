@@ -158,7 +158,7 @@ func drained(t *testing.T, e *stet.Engine) {
 	}
 }
 
-// settle brings the world to an answer, with a program that does not crash, and people who look
+// finally brings the world to an answer, with a program that does not crash, and people who look
 // into the ledger where they must.
 func (w *world) finally(t *testing.T, m mode, byCompleter bool) string {
 	t.Helper()

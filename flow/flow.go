@@ -156,9 +156,9 @@ func (f *Flow[S]) Do(ctx context.Context, q stet.Request, s S) (stet.Response, e
 	return stet.Response{}, &stet.Refused{Verdict: d.Verdict, RetryAfter: d.RetryAfter(30 * time.Second), Mismatch: d.Mismatch}
 }
 
-// errFresh is returned when the call of a phase was not found, but may still be on its way: see
-// [Phase.Settle].
-var errFresh = fmt.Errorf("flow: the call was not found, and may still arrive: %w", stet.ErrFresh)
+// errNotSettled is returned when the call of a phase was not found, but may still be on its way:
+// see [Phase.Settle].
+var errNotSettled = fmt.Errorf("flow: the call was not found, and may still arrive: %w", stet.ErrNotSettled)
 
 // patient lets the run have the last word when its held context has ended.
 type patient struct{}

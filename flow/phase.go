@@ -79,9 +79,9 @@ func (p Phase[S]) Lookup(find func(ctx context.Context, key string, s *S) (found
 // Settle sets for how long the record has to be idle before a Lookup that finds nothing is a proof:
 // a call that was made may still be on its way (I14), so that d has to be longer than a call can
 // take to arrive. Until then a run that goes on after a crash is suspended, and [Flow.Reconcile]
-// returns [stet.ErrFresh]. A run that took over a record counts from that moment. Without Settle it
-// is five minutes. 0 is for systems that refuse a call after they said that they do not have it;
-// with [stet.Never] a Lookup that finds nothing is never a proof.
+// returns [stet.ErrNotSettled]. A run that took over a record counts from that moment. Without
+// Settle it is five minutes. 0 is for systems that refuse a call after they said that they do not
+// have it; with [stet.Never] a Lookup that finds nothing is never a proof.
 func (p Phase[S]) Settle(d time.Duration) Phase[S] {
 	p.settle, p.settles = d, true
 	return p

@@ -59,7 +59,7 @@ func (f *Flow[S]) Resolve(ctx context.Context, id stet.ID, found Evidence[S], n 
 //		return reconcile.Finding{}, nil // ask some other way
 //	})
 //
-// The error is Lookup's, and then nothing is known, [stet.ErrFresh] where it found nothing too
+// The error is Lookup's, and then nothing is known, [stet.ErrNotSettled] where it found nothing too
 // early for that to be a proof (see [Phase.Settle]), or one of those of [Flow.Resolve].
 func (f *Flow[S]) Reconcile(ctx context.Context, h stet.Head, who string) (bool, error) {
 	if h.Version == 0 { // not read from a store, so that nothing may rest on it
@@ -83,7 +83,7 @@ func (f *Flow[S]) Reconcile(ctx context.Context, h stet.Head, who string) (bool,
 	case err != nil:
 		return false, fmt.Errorf("flow: reconcile: %w", err)
 	case !made && !d.phase.proves(d.have.Idle()):
-		return false, fmt.Errorf("flow: reconcile: %w", errFresh)
+		return false, fmt.Errorf("flow: reconcile: %w", errNotSettled)
 	}
 	found, why := Evidence[S]{Made: made}, "the phase's call was not found, and will not be made any more"
 	if made {

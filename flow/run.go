@@ -126,10 +126,10 @@ func (r *run[S]) suspend(ctx context.Context, cause error, notSent bool) error {
 // settle leaves the phase until it is a proof that its call was not found.
 func (r *run[S]) settle(ctx context.Context, p *Phase[S], waited time.Duration) error {
 	if p.settle == stet.Never {
-		return r.unknown(ctx, errFresh)
+		return r.unknown(ctx, errNotSettled)
 	}
 	left := progress{Idle: &idle{By: r.c.Attempt(), Since: r.idle}}
-	return r.leave(ctx, errFresh, left, max(r.backoff(), p.settle-waited))
+	return r.leave(ctx, errNotSettled, left, max(r.backoff(), p.settle-waited))
 }
 
 func (r *run[S]) leave(ctx context.Context, cause error, left progress, in time.Duration) error {

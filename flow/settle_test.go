@@ -120,7 +120,7 @@ func TestWaitingIsOfNoUseAfterAnotherCall(t *testing.T) { // A13
 		drained(t, e)
 		time.Sleep(time.Minute)
 		f, _ = d.program(t, false)
-		if _, err := f.Do(t.Context(), ask(), counts{}); !errors.Is(err, flow.ErrSuspended) || !errors.Is(err, stet.ErrFresh) {
+		if _, err := f.Do(t.Context(), ask(), counts{}); !errors.Is(err, flow.ErrSuspended) || !errors.Is(err, stet.ErrNotSettled) {
 			t.Fatal(err)
 		}
 		time.Sleep(flow.DefaultSettle)
@@ -130,7 +130,7 @@ func TestWaitingIsOfNoUseAfterAnotherCall(t *testing.T) { // A13
 		drained(t, e)
 		time.Sleep(time.Minute)
 		f, _ = d.program(t, false)
-		if _, err := f.Do(t.Context(), ask(), counts{}); !errors.Is(err, stet.ErrFresh) {
+		if _, err := f.Do(t.Context(), ask(), counts{}); !errors.Is(err, stet.ErrNotSettled) {
 			t.Errorf("%v, though the call of the run before is on its way", err)
 		}
 		time.Sleep(flow.DefaultSettle)
@@ -157,9 +157,9 @@ func TestReconcileHeedsSettling(t *testing.T) { // A13, A04
 				t.Errorf("%v, %v; want %v", done, err, want)
 			}
 		}
-		asks(r.Head, stet.ErrFresh)
+		asks(r.Head, stet.ErrNotSettled)
 		time.Sleep(flow.DefaultSettle - time.Second)
-		asks(r.Head, stet.ErrFresh)
+		asks(r.Head, stet.ErrNotSettled)
 		time.Sleep(time.Second)
 		asks(r.Head, nil)
 	})

@@ -38,10 +38,10 @@ const (
 
 // Outlook says what follows from a record as it was read.
 type Outlook struct {
-	// SettledAt, of a record whose outcome is unknown, is from when a missing trace proves that
-	// nothing happened; it may lie ahead of what it says while the handler has not returned, and
-	// moves ahead when a run whose lease is over becomes unknown only later. It is
-	// zero where no time proves it: after a late answer, or once bytes of an answer have left.
+	// SettledAt, of a record whose outcome is unknown, is the earliest instant at which a missing
+	// trace proves that nothing happened. It moves later while the handler has not returned, and
+	// when a run whose lease is over becomes unknown only then. It is zero where no time proves it:
+	// after a late answer, or once bytes of an answer have left.
 	SettledAt  time.Time
 	NextProbe  time.Time // zero: none is planned
 	ProbesLeft int

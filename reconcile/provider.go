@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// provider is one way to sign and to write notices. A new one is a file with its two functions, and
-// a row of providers.
+// provider is one way to sign and to write notices. A new one is a file with its functions, and a
+// row of providers.
 type provider struct {
 	// Verify reads what the headers of a notice say about its signature. It reports false if no
 	// body could make them those of a signed notice: bodies are large and anyone may send them, so

@@ -13,7 +13,7 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// A provider is its two functions and a row: notices of another form go through all that those of
+// A provider is its functions and a row: notices of another form go through all that those of
 // Standard Webhooks go through.
 func TestAnotherProvider(t *testing.T) {
 	signed := time.Now()

@@ -40,7 +40,6 @@ func TestProblemsAreWhatTheContractSays(t *testing.T) {
 
 func itoa(n int) string { b, _ := json.Marshal(n); return string(b) }
 
-// TestProblemDocument checks the members of RFC 9457 and ours, and what travels as a header.
 // A problem needs no request to be an answer.
 func TestProblemWithoutRequest(t *testing.T) {
 	w := httptest.NewRecorder()
@@ -50,6 +49,7 @@ func TestProblemWithoutRequest(t *testing.T) {
 	}
 }
 
+// TestProblemDocument checks the members of RFC 9457 and ours, and what travels as a header.
 func TestProblemDocument(t *testing.T) {
 	for _, code := range stethttp.Codes() {
 		p := stethttp.NewProblem(code, stethttp.DefaultProblemBase).After(7e9)

@@ -153,7 +153,7 @@ func bindHint(err error) error {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Errorf("%w; --listen and --admin choose others, port 0 a free one", err)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return fmt.Errorf("%w; this machine has no such address: :8080 is all it has, 127.0.0.1:8080 itself alone", err)
+		return fmt.Errorf("%w; this machine has no such address: :8080 is every address it has, 127.0.0.1:8080 is for itself alone", err)
 	case errors.Is(err, syscall.EACCES):
 		return fmt.Errorf("%w; ports under 1024 need a privilege: choose a higher one, or grant CAP_NET_BIND_SERVICE", err)
 	}

@@ -133,7 +133,7 @@ func reach(ctx context.Context, upstream string) error {
 		return fmt.Errorf("the certificate of %s is not accepted: %w; mend it, or let this machine trust its authority",
 			address, unverified.Err)
 	case err != nil:
-		return fmt.Errorf("TLS with %s does not come about: %w", address, err)
+		return fmt.Errorf("the TLS handshake with %s failed: %w", address, err)
 	}
 	return nil
 }

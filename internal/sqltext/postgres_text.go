@@ -36,7 +36,7 @@ func postgresEscape(s string) string {
 var errEscape = errors.New("it is not as this program writes it")
 
 // PostgresUnescape is the inverse of postgresEscape. It returns an error for text that
-// PostgresEscape does not write.
+// postgresEscape does not write.
 func PostgresUnescape(s string) (string, error) {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s, nil

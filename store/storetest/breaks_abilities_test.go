@@ -297,7 +297,6 @@ func (s *broken) changes(how func(c *stet.Change)) {
 	})
 }
 
-// page cuts a page out of all, by an offset.
 // lists breaks List.
 func lists(how func(s *broken, q stet.Query) ([]stet.Head, string, error)) func(s *broken) {
 	return func(s *broken) {

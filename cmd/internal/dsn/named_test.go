@@ -1,7 +1,10 @@
 package dsn
 
 import (
+	"context"
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -28,6 +31,44 @@ func TestEverySchemeIsNamed(t *testing.T) {
 			if !strings.Contains(text, scheme+":") {
 				t.Errorf("%s does not name %s:", place, scheme)
 			}
+		}
+	}
+}
+
+// Every scheme that is read can be opened: an address of a server that is not there is an error.
+func TestEverySchemeIsOpened(t *testing.T) {
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, scheme := range schemes {
+		rest, embedded := "//u:p@127.0.0.1:1/name", false
+		switch {
+		case scheme == "memory":
+			rest, embedded = "", true
+		case scheme == "file", scheme == "sqlite", scheme == "pebble":
+			rest, embedded = filepath.Join(t.TempDir(), "records"), true
+		case strings.HasSuffix(scheme, "+cluster"), scheme == "redis", scheme == "rediss":
+			rest = "//u:p@127.0.0.1:1"
+		}
+		d, err := Parse(scheme + ":" + rest)
+		if scheme == "pebble" && !pebbleBuilt && err != nil {
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", scheme, err)
+			continue
+		}
+		ctx := gone
+		if embedded {
+			ctx = t.Context()
+		}
+		o, err := d.Open(ctx, Serve)
+		if err == nil {
+			err = o.Close()
+		} else if !embedded && errors.Is(err, ErrUnreachable) {
+			err = nil
+		}
+		if err != nil {
+			t.Errorf("%s: %v", scheme, err)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func NewMetrics(version string, routes ...string) *Metrics {
 		errors:  counters("idem_store_errors_total", "Calls the store did not answer.", "op"),
 		active:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_keys_active", Help: "Records in the store."}, []string{"state"}),
 		lost:    counter("idem_lease_lost_total", "Executions whose lease could not be kept."),
-		swept:   counter("idem_swept_total", "Records the sweeper moved to unknown."),
+		swept:   counter("idem_swept_total", "Records whose lease was over when the sweeper came: it moved them on, most to unknown."),
 		reaped:  counter("idem_reaped_total", "Records the reaper ended after their retention."),
 		weak:    counter("idem_weak_keys_total", "Requests with a key that is too short or too uniform to be random."),
 		refused: counter("idem_admin_logins_refused_total", "Requests of operators with a wrong token."),

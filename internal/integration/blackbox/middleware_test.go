@@ -258,7 +258,7 @@ func (m *middleware) close() {
 	}
 }
 
-// counts are the counters of surface.md that events feed, as a program would keep them.
+// counts are the counters that events feed, as a program would keep them.
 type counts struct {
 	mu     sync.Mutex
 	series map[string]float64

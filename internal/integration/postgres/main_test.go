@@ -78,7 +78,7 @@ func database(t testing.TB, addr, name string) string {
 	return dsn(addr, name)
 }
 
-// withMode adds a setting to a DSN.
+// with adds a setting to a DSN.
 func with(t testing.TB, dsn, name, value string) string {
 	u, err := url.Parse(dsn)
 	if err != nil {
