@@ -129,7 +129,7 @@ func (h *handler) mayRelease(head *stet.Head, late bool, last *reconcile.Answer)
 // whole describes a record, with the last probe's answer.
 func (h *handler) whole(ctx context.Context, head *stet.Head) Record {
 	doc := h.detailed(ctx, head)
-	if head.State != stet.Unknown && !(head.State == stet.Running && head.Over()) { // no outcome is in doubt
+	if !head.InDoubt() {
 		return doc
 	}
 	last, err := h.lastAnswer(ctx, head)

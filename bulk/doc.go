@@ -3,6 +3,7 @@
 // runs it.
 //
 //	jobs := bulk.New(engine)
+//	jobs.AskWith(reconciler) // for jobs that probe
 //	go jobs.Run(ctx)
 //	...
 //	count, err := jobs.Count(ctx, bulk.Release, query) // look first

@@ -245,6 +245,33 @@ func TestGRPCWebBodyTooLongToHold(t *testing.T) {
 	}
 }
 
+// What follows a piece that was too long to be held is not held either, and so not taken for the
+// beginning of the body.
+func TestNothingIsHeldBehindAGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := stethttp.Config{MaxResponse: 1000, OnOversize: stethttp.OmitBody, Policy: stet.Policy{Execution: time.Second}}
+		r := newRig(t, c, func(w http.ResponseWriter, req *http.Request) {
+			<-req.Context().Done()
+			time.Sleep(time.Second)
+			_, _ = io.WriteString(w, strings.Repeat("x", 2000))
+			_, _ = io.WriteString(w, "<html>")
+		})
+		r.post("k", "{}")
+		if err := r.engine.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		rec, err := r.engine.Get(t.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: "k"})
+		if err != nil || rec.Response == nil {
+			t.Fatal("the late answer is not kept", err)
+		}
+		for _, f := range rec.Response.Header {
+			if f.Name == "Content-Type" {
+				t.Errorf("the type of what is left is stored: %s", f.Value)
+			}
+		}
+	})
+}
+
 func (r *rig) isUnknown(t *testing.T) {
 	t.Helper()
 	if err := r.engine.Drain(t.Context()); err != nil {

@@ -58,6 +58,7 @@ func openSQLite(ctx context.Context, db *sql.DB, c Config) (*sqlite, error) {
 	}
 	if err != nil {
 		w.close()
+		s.readers.close()
 		return nil, err
 	}
 	return s, nil
