@@ -4,7 +4,7 @@
 # make release VERSION=v0.1.0   writes the version into all modules; once that is committed, tags them (docs/decisions/0023)
 # make screenshots   accepts how the console's pages look: testdata/pages of internal/integration/console, bin/console, docs/images/console
 # make mutants changes of internal/mutants/mutants.txt, each of which a test has to notice; make test tries some of them, chosen at random
-MODULES     = . cmd examples/payments internal/peerbench internal/recipes internal/integration outbox/riveroutbox store/pebblestore store/pgxstore store/redisstore/goredisclient store/redisstore/rueidisclient
+MODULES     = . cmd examples/payments internal/peerbench internal/recipes internal/integration outbox/riveroutbox store/pgxstore store/redisstore/goredisclient store/redisstore/rueidisclient
 ALL         = github.com/stet-dev/stet/...
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    = 3s
@@ -19,13 +19,13 @@ unit campaigns mutants soak: export TMPDIR = $(ram)
 test: tools vet lint unit campaigns
 
 tools:                           # the race detector is cgo
-	@sh internal/tools.sh git gcc libc6-dev curl sqlite3 postgresql-15 mariadb-server redis-server pgbouncer spin chromium
+	@sh internal/tools.sh git gcc libc6-dev curl sqlite3 postgresql-15 mariadb-server redis-server pgbouncer spin chromium nginx-light haproxy caddy varnish
 
 # vet and lint look at the builds with the race detector, which the tests need: everything is compiled once, and vetted once.
 vet:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	@go vet -race $(ALL)
-	@cd cmd && go vet -race -tags stetfault,pebble ./internal/dsn
+	@cd cmd && go vet -race -tags stetfault ./internal/dsn
 	@go test -race -vet=off -run TestEachModuleStandsAlone ./internal/release      # go mod tidy -diff
 
 lint:
@@ -35,7 +35,7 @@ lint:
 
 unit:                            # all modules of go.work; two packages at a time, since tests on servers wait half of their time
 	@go test -race -vet=off -p 2 -timeout 20m $(ALL)
-	@cd cmd && go test -race -vet=off -tags stetfault,pebble ./internal/dsn
+	@cd cmd && go test -race -vet=off -tags stetfault ./internal/dsn
 
 campaigns:                       # a random part of make mutants and make fuzz, in a minute and a half
 	@go run ./internal/mutants -for 60s

@@ -83,7 +83,7 @@ func (e *Engine) BeginIn(ctx context.Context, tx any, q Request) (Decision, erro
 	if err != nil {
 		return Decision{}, fmt.Errorf("stet: BeginIn: %w", err)
 	}
-	in := &Engine{store: bound, cfg: e.cfg, recipe: e.recipe, tags: e.tags, bound: true}
+	in := &Engine{store: bound, cfg: e.cfg, recipe: e.recipe, tags: e.tags, unstored: e.unstored, bound: true}
 	in.cfg.Observe = nil // nothing has happened before the commit
 	d, err := in.Begin(ctx, q)
 	if err != nil || d.Claim == nil {
@@ -177,5 +177,5 @@ func (c *Claim) committed() {
 		return
 	}
 	c.heartbeat.stop(context.Canceled)
-	c.e.moved(&c.h, Running, "holder")
+	c.e.moved(&c.h, origin{state: Running}, "holder")
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/execution"
 	"github.com/stet-dev/stet/reconcile"
 )
 
@@ -47,7 +48,7 @@ func TestAHandlerThatHasNotReturnedIsNoProof(t *testing.T) { // A03, I14
 						t.Fatalf("the record is %v, attended %v, idle %v", r.State, r.Attended(), r.Idle())
 					}
 					touch(t, e, c.ID())
-					if _, err := e.Operator().Resolve(t.Context(), c.ID(), stet.Resolution{}, nothingHappened); !errors.Is(err, stet.ErrAttended) {
+					if _, err := e.Operator().Resolve(t.Context(), c.ID(), execution.Of(t.Context(), e, c.ID()), stet.Resolution{}, nothingHappened); !errors.Is(err, stet.ErrAttended) {
 						t.Fatalf("freed while its handler runs: %v", err)
 					}
 				}
@@ -66,7 +67,7 @@ func TestAHandlerThatHasNotReturnedIsNoProof(t *testing.T) { // A03, I14
 				if now, _ := s.read(c.ID()); now.Version != r.Version {
 					t.Error("it is still written to")
 				}
-				if _, err := e.Operator().Resolve(t.Context(), c.ID(), stet.Resolution{}, nothingHappened); err != nil {
+				if _, err := e.Operator().Resolve(t.Context(), c.ID(), execution.Of(t.Context(), e, c.ID()), stet.Resolution{}, nothingHappened); err != nil {
 					t.Error(err)
 				}
 			})
@@ -108,11 +109,8 @@ func TestAnOverrunHandlerMaySettleAfterAll(t *testing.T) { // A03, FX-11
 				c.Completed()
 				err := c.Settle(t.Context(), result("late"))
 				r, _ := s.read(c.ID())
-				switch {
-				case meddle == nil && (err != nil || r.State != stet.Completed):
-					t.Errorf("%v, %v", r.State, err)
-				case meddle != nil && (!errors.Is(err, stet.ErrFenced) || r.State != stet.Unknown || r.Attended() || r.Response == nil):
-					t.Errorf("%v, attended %v, with %+v, %v", r.State, r.Attended(), r.Response, err)
+				if err != nil || r.State != stet.Completed || r.Meta != nil || string(r.Response.Body) != "late" {
+					t.Errorf("%v, %+v, %v", r.State, r.Response, err)
 				}
 			})
 		})
@@ -149,9 +147,9 @@ func TestMissingIsNoProofWhileTheHandlerRuns(t *testing.T) { // A03, I1, I14, W2
 		}
 		effects++
 		c.Completed()
-		_ = c.Settle(t.Context(), result("charged")) // it was probed meanwhile: this is evidence
+		_ = c.Settle(t.Context(), result("charged")) // it was probed meanwhile, which takes nothing from its answer
 		after(time.Hour)
-		if d, err := e.Begin(t.Context(), request("k")); err != nil || d.Verdict != stet.Unresolved || effects != 1 {
+		if d, err := e.Begin(t.Context(), request("k")); err != nil || d.Verdict != stet.Replay || effects != 1 {
 			t.Errorf("%v, %v, %d effects", d.Verdict, err, effects)
 		}
 		stop()
@@ -187,4 +185,48 @@ func TestLookingAtAClaimWaitsForNoStore(t *testing.T) { // A16
 		}
 		close(release)
 	})
+}
+
+// A front end that only holds its claim, and whose handler ignores the end of its context: the
+// record is unknown and attended as long as the handler works, and then has its answer.
+func TestHoldAttends(t *testing.T) { // K05
+	for name, end := range map[string]func(e *stet.Engine){
+		"its time is over": func(*stet.Engine) { after(time.Minute) },
+		"the process ends": func(e *stet.Engine) { e.Abandon(context.Background()) },
+	} {
+		for _, answers := range []bool{true, false} {
+			shelved(t, stet.Config{Policy: stet.Policy{Execution: 40 * time.Second}}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
+				c := must(t, e, request("k"), stet.Execute).Claim
+				held := c.Hold(t.Context(), nil)
+				end(e)
+				if held.Err() == nil {
+					t.Fatalf("%s: the context goes on", name)
+				}
+				for range 10 {
+					after(stet.DefaultLease/2 + time.Second) // at no instant of a heartbeat
+					if r, _ := s.read(c.ID()); r.State != stet.Unknown || !r.Attended() || r.Idle() != 0 {
+						t.Fatalf("%s: the record is %v, attended %v, idle %v", name, r.State, r.Attended(), r.Idle())
+					}
+					_, err := e.Operator().Resolve(t.Context(), c.ID(), execution.Of(t.Context(), e, c.ID()), stet.Resolution{}, nothingHappened)
+					if !errors.Is(err, stet.ErrAttended) {
+						t.Fatalf("%s: freed while its handler works: %v", name, err)
+					}
+				}
+				if !answers {
+					c.Returned(t.Context())
+					after(time.Second)
+					if r, _ := s.read(c.ID()); r.State != stet.Unknown || r.Attended() || r.Idle() != time.Second {
+						t.Errorf("%s: it has returned, and the record is %v, attended %v, idle %v", name, r.State, r.Attended(), r.Idle())
+					}
+					return
+				}
+				if err := c.Settle(t.Context(), result("paid")); err != nil {
+					t.Fatal(err)
+				}
+				if d := must(t, e, request("k"), stet.Replay); string(d.Record.Response.Body) != "paid" {
+					t.Errorf("%s: %+v", name, d.Record.Response)
+				}
+			})
+		}
+	}
 }

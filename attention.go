@@ -145,8 +145,8 @@ func (h *Head) Verdict() Verdict { return judge(h, true).Verdict }
 // wakes it. A late answer wakes it, too. version and n are as in [Operator.Resolve], and the error
 // is [ErrState] if the record is not unknown.
 func (o *Operator) Snooze(ctx context.Context, id ID, version Version, d time.Duration, n Note) (Head, error) {
-	if d < 0 || d > MaxSnooze {
-		return Head{}, fmt.Errorf("stet: Snooze: a record is snoozed for up to %s", MaxSnooze)
+	if err := snoozeBounds.Check(int64(d)); err != nil {
+		return Head{}, fmt.Errorf("stet: Snooze: %w", err)
 	}
 	if n.Action = "snooze"; d == 0 {
 		n.Action = "wake"

@@ -2,10 +2,13 @@ package stet
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
 
+	"github.com/stet-dev/stet/internal/foreign"
 	"github.com/stet-dev/stet/internal/rest"
 )
 
@@ -27,15 +30,34 @@ func (e *Engine) Go(limit int, f func()) bool {
 	return true
 }
 
+// ErrHangs is returned where code that is not Stet's, such as a resolver or the phase of a flow,
+// has not returned in its time. What called it has gone on, and nothing else is called about the
+// same record before it returns.
+var ErrHangs = foreign.ErrHangs
+
+// Foreign is what calls code that is not Stet's about the engine's records. It is for packages of
+// this module.
+func (e *Engine) Foreign() *foreign.Calls { return e.foreign }
+
+func (e *Engine) tellHanging(h foreign.Event) {
+	id, _ := h.Of.(ID)
+	result := "left"
+	if h.Returned {
+		result = "returned"
+	}
+	e.Observe(Event{Kind: Hangs, ID: id, Op: h.Kind, Result: result, Took: h.Took})
+}
+
 // Drain waits for the engine's background work: results that are being stored, reservations that
-// are being removed, and the functions given to [Engine.Go]. It returns the error of ctx if that
-// ends first.
+// are being removed, and the functions given to [Engine.Go]. If ctx ends first, it returns the
+// error of ctx, and says how much of this still runs. It does not wait for calls that hang: where
+// there are some, its error is [ErrHangs], and says of which kind, how many, and for how long.
 func (e *Engine) Drain(ctx context.Context) error {
 	c := &e.chores
 	c.mu.Lock()
 	if c.n == 0 {
 		c.mu.Unlock()
-		return nil
+		return e.foreign.Hanging()
 	}
 	if c.idle == nil {
 		c.idle = make(chan struct{})
@@ -47,9 +69,9 @@ func (e *Engine) Drain(ctx context.Context) error {
 	c.mu.Unlock()
 	select {
 	case <-idle:
-		return nil
+		return e.foreign.Hanging()
 	case <-ctx.Done():
-		return ctx.Err()
+		return errors.Join(fmt.Errorf("%d pieces of the engine's work still run: %w", c.running(), ctx.Err()), e.foreign.Hanging())
 	}
 }
 
@@ -77,6 +99,12 @@ type chores struct {
 // long does not fill the process with work for it. A reservation beyond the bound lapses, like that
 // of a holder that crashed.
 const maxCleanups = 1024
+
+func (c *chores) running() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n
+}
 
 func (c *chores) end() {
 	c.mu.Lock()
@@ -110,6 +138,7 @@ type detached struct {
 	parent context.Context // for its values
 	began  time.Time       // before the first call: a lease granted by one lasts at least from here
 	within time.Duration
+	most   int64 // of a body that is read: see [WithMaxBody]
 
 	mu   sync.Mutex
 	how  callEnd
@@ -139,14 +168,19 @@ func detach(ctx context.Context, within time.Duration) *detached {
 }
 
 func (d *detached) begin(ctx context.Context, now time.Time, within time.Duration) {
-	d.parent, d.began, d.within = ctx, now, within
+	d.parent, d.began, d.within, d.most = ctx, now, within, SmallBody
 }
 
 func (d *detached) deadline() time.Time { return d.began.Add(d.within) }
 
 // Value answers as the parent does, without its cancellation, which package context looks up by a
-// key of its own.
-func (d *detached) Value(key any) any { return context.WithoutCancel(d.parent).Value(key) }
+// key of its own, and with another [MaxBody].
+func (d *detached) Value(key any) any {
+	if key == (maxBodyKey{}) {
+		return &d.most
+	}
+	return context.WithoutCancel(d.parent).Value(key)
+}
 
 func (d *detached) Deadline() (time.Time, bool) { return d.deadline(), true }
 

@@ -21,7 +21,26 @@ func (e *Engine) create(call context.Context, h *Head, b *Body, got *Record) err
 	return err
 }
 
-func (e *Engine) get(ctx context.Context, id ID) (got Record, err error) {
+// get reads a record with its body, whatever room that takes.
+func (e *Engine) get(ctx context.Context, id ID) (Record, error) { return e.getWithin(ctx, id, nil) }
+
+func (e *Engine) getWithin(ctx context.Context, id ID, room Room) (got Record, err error) {
+	for range tries {
+		if got, err = e.look(ctx, id); err == nil {
+			err = e.whole(ctx, &got, room)
+		}
+		if err == nil {
+			return got, nil
+		}
+		if err != errAgain {
+			return Record{}, err
+		}
+	}
+	return Record{}, fmt.Errorf("%w: %w", ErrUnread, err)
+}
+
+// look reads a record, and its body if that takes no more than [MaxBody].
+func (e *Engine) look(ctx context.Context, id ID) (got Record, err error) {
 	err = e.observed("get", func() (err error) { got, err = e.store.Get(ctx, id); return err })
 	if err == nil {
 		err = readable(&got.Head, &id)
@@ -76,8 +95,37 @@ func (e *Engine) Observe(ev Event) {
 	}
 }
 
+// origin is what a transition came from; zero: there was no record.
+type origin struct {
+	state   State
+	cause   string
+	decided bool // its run goes on by a decision about it
+	due     time.Time
+}
+
+func (h *Head) origin() origin { return origin{h.State, h.Cause, h.Note != nil, h.DueAt} }
+
+// lapse is the value of [Event].Lapse, of a transition to h. A run that paused, or that goes on by
+// a decision, has no holder: that another takes it up is no lapse.
+func (from *origin) lapse(h *Head, by string) string {
+	paused := from.cause == CauseSuspended || from.decided
+	switch {
+	case from.state != Running:
+		return ""
+	case by == "holder" && !from.due.IsZero() && !h.UpdatedAt.Before(from.due) && !paused:
+		return CauseOf(ErrLeaseLost)
+	case by == "holder":
+		return ""
+	case h.State == Unknown && h.Cause != "":
+		return h.Cause
+	case paused:
+		return ""
+	}
+	return causeLapsed
+}
+
 // moved tells of a transition, and wakes who waits for the record.
-func (e *Engine) moved(h *Head, from State, by string) {
+func (e *Engine) moved(h *Head, from origin, by string) {
 	if h.State != Running {
 		e.hub.wake(h.ID, nil)
 	}
@@ -86,7 +134,7 @@ func (e *Engine) moved(h *Head, from State, by string) {
 	}
 	if e.cfg.Observe != nil {
 		e.cfg.Observe(Event{Kind: Transition, ID: h.ID, By: by, Route: h.Route, TraceID: h.TraceID,
-			From: from, To: h.State, Attempt: h.Attempt, Cause: h.Cause, Took: h.Took})
+			From: from.state, To: h.State, Attempt: h.Attempt, Cause: h.Cause, Lapse: from.lapse(h, by), Took: h.Took})
 	}
 }
 
@@ -94,7 +142,7 @@ func (e *Engine) moved(h *Head, from State, by string) {
 func (e *Engine) gone(h *Head, by string) {
 	none := *h
 	none.State = 0
-	e.moved(&none, h.State, by)
+	e.moved(&none, h.origin(), by)
 }
 
 // intent is a write whose answer may be lost. It is sent under one Version, as often as it takes: a
@@ -122,11 +170,11 @@ func (e *Engine) send(call *detached, w *intent, got *Record) (err error) {
 	}
 	switch {
 	case err == nil, refused(err) && got.Version == w.head.Version:
-		if w.prev != 0 && w.body != nil {
+		if w.body != nil {
 			got.Body = *w.body
 		}
 		return nil
-	case !refused(err) && !errors.Is(err, ErrFull) && !errors.Is(err, ErrCorrupt):
+	case !refused(err) && !final(err) && !errors.Is(err, ErrBusy):
 		w.lost = true
 	}
 	return err
@@ -137,11 +185,17 @@ func refused(err error) bool {
 	return errors.Is(err, ErrExists) || errors.Is(err, ErrStale) || errors.Is(err, ErrNotFound)
 }
 
+// final reports whether the store has said that it did nothing, and why it would not do it now
+// either.
+func final(err error) bool {
+	return errors.Is(err, ErrFull) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrRefused) || errors.Is(err, ErrForeign)
+}
+
 // insist sends it until it is answered, or call ends.
 func (e *Engine) insist(call *detached, w *intent, got *Record) error {
 	for pause := firstWait; ; {
 		err := e.send(call, w, got)
-		if err == nil || refused(err) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrFull) || !sleep(call, &pause, call.deadline()) {
+		if err == nil || refused(err) || final(err) || !sleep(call, &pause, call.deadline()) {
 			return err
 		}
 	}

@@ -37,6 +37,13 @@ type claimState struct {
 	claimed
 }
 
+// statement is what a handler says became of its run.
+type statement struct {
+	state   State // 0: nothing
+	cause   string
+	overdue bool // and that it has not returned
+}
+
 // claimed is what Close clears of it.
 type claimed struct {
 	policy    Policy
@@ -44,9 +51,8 @@ type claimed struct {
 	busy      bool      // the turn is taken
 	free      chan struct{}
 	phase     phase
-	stated    State // what the handler has said became of it since it was last settled, if anything
-	cause     string
-	overdue   bool // ... and that it has not returned
+	statement      // what the handler has said became of it since it was last settled
+	overran   bool // ... and since the heartbeat has settled it, which is no statement of the handler
 	settled   bool // Settle has stored the outcome, outside of a transaction
 	heartbeat heartbeat
 
@@ -135,6 +141,20 @@ func (c *Claim) Fence() int64 {
 	return h.Fence()
 }
 
+// DownstreamKey returns the idempotency key for a system further down, such as a payment provider,
+// where the request has one effect there. It is the same for all attempts of a life of the key, so
+// that an attempt that repeats what an earlier one may have done has its effect once if that system
+// honours keys; and another for each life, scope and key, so that no caller gets the answer to
+// another's request, nor to its own of a former life. The client's key is none of this: two tenants
+// may use the same one. It is opaque, in 43 characters of base64url, and tells nothing of the
+// client's key. It costs one SHA-256.
+//
+// A system is asked for it later with [Head.LifeKey], or {life_key} in the URL of a probe.
+func (c *Claim) DownstreamKey() string {
+	h := c.Head()
+	return h.LifeKey()
+}
+
 // Head returns the record's head as the holder last wrote it. It does not wait for a write that is
 // under way. After [Claim.Close] it has the ID, the Attempt and CreatedAt alone.
 func (c *Claim) Head() Head {
@@ -158,30 +178,30 @@ func (c *Claim) Expires() (at time.Time) {
 // "declined-before-charge"; it must hold nothing of the request.
 //
 // A nil Claim, as [ClaimFrom] returns for a request without a key, ignores all statements.
-func (c *Claim) NotExecuted(cause string) { c.state(Retryable, cause, false) }
+func (c *Claim) NotExecuted(cause string) { c.say(Retryable, cause, false) }
 
 // Unknown states that the effect may have happened: a timeout, a lost answer. Settle then records
 // the outcome as unknown, and no retry runs until there is evidence. cause is as in
 // [Claim.NotExecuted].
-func (c *Claim) Unknown(cause string) { c.state(Unknown, cause, false) }
+func (c *Claim) Unknown(cause string) { c.say(Unknown, cause, false) }
 
 // Overdue states [Claim.Unknown] for a handler that has not returned, and may still have its
 // effect. After Settle the claim keeps telling the store so, as long as the process lives:
 // meanwhile the absence of an effect proves nothing (see [Head.Attended]). This ends when the claim
 // is settled again, or with [Claim.Returned].
-func (c *Claim) Overdue(cause string) { c.state(Unknown, cause, true) }
+func (c *Claim) Overdue(cause string) { c.say(Unknown, cause, true) }
 
 // Completed states that the response is the outcome, whatever its status. It also takes back
 // another statement.
-func (c *Claim) Completed() { c.state(Completed, "", false) }
+func (c *Claim) Completed() { c.say(Completed, "", false) }
 
-func (c *Claim) state(s State, cause string, overdue bool) {
+func (c *Claim) say(s State, cause string, overdue bool) {
 	if c == nil { // a request that runs unguarded has no claim
 		return
 	}
 	defer c.mu.Unlock()
 	if c.lock() {
-		c.stated, c.cause, c.overdue = s, cause, overdue
+		c.statement = statement{s, cause, overdue}
 	}
 }
 
@@ -191,7 +211,7 @@ func (c *Claim) Stated() State {
 	if !c.lock() {
 		return 0
 	}
-	return c.stated
+	return c.statement.state
 }
 
 // turn waits until no other goroutine writes for the claim, and takes the turn. It returns with the
@@ -243,13 +263,6 @@ func (c *Claim) Renew(ctx context.Context) error {
 // then on no other answer may be given to a retry. It also renews the lease.
 func (c *Claim) Publish(ctx context.Context) error {
 	return c.advance(ctx, func(h *Head) { h.Published = true })
-}
-
-// Downstream records under which names other systems know the effect: the key that they were sent
-// ("" if it is the record's own), and the id that they answered with, as soon as there is one
-// (S1-39). [Finder] finds the record by either. It also renews the lease.
-func (c *Claim) Downstream(ctx context.Context, key, id string) error {
-	return c.advance(ctx, func(h *Head) { h.DownstreamKey, h.DownstreamID = key, id })
 }
 
 func (c *Claim) advance(ctx context.Context, change func(h *Head)) error {

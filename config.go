@@ -23,6 +23,11 @@ type Config struct {
 	// MaxWaiters bounds how many requests of this process wait for others at a time. One more is
 	// told at once that its key is in progress. 0 means 10,000.
 	MaxWaiters int
+	// MaxUnstored bounds, in bytes, what the engine keeps in memory because the store does not take
+	// it at the moment: results, late answers and doubts of executions that have ended here. Beyond
+	// it nothing new is executed ([ErrUnstored]); what runs is still kept, and nothing is forgotten
+	// before the process ends. 0 means 64 MiB.
+	MaxUnstored int64
 	// Observe, if it is non-nil, is called with every event, synchronously and from many
 	// goroutines. It must be fast.
 	Observe func(Event)
@@ -46,12 +51,14 @@ const (
 	defaultExecution    = 30 * time.Second
 	defaultRetain       = 24 * time.Hour
 	defaultMaxWaiters   = 10_000
+	defaultMaxUnstored  = 64 << 20
 )
 
 func (c Config) withDefaults() Config {
 	c.Policy = c.Policy.withDefaults()
 	c.StoreTimeout = cmp.Or(c.StoreTimeout, defaultStoreTimeout)
 	c.MaxWaiters = cmp.Or(c.MaxWaiters, defaultMaxWaiters)
+	c.MaxUnstored = cmp.Or(c.MaxUnstored, defaultMaxUnstored)
 	if c.Holder == "" {
 		host, err := os.Hostname()
 		if err != nil {
@@ -73,29 +80,10 @@ func (p Policy) withDefaults() Policy {
 // the last tenth is for clocks that do not run alike.
 func (p *Policy) usable() time.Duration { return p.Lease - p.Lease/10 }
 
-// Validate returns an error that names the first field that cannot be used, and why.
+// Validate returns an error that names the first field that is out of bounds, with its value and
+// the bounds.
 func (p Policy) Validate() error {
-	switch {
-	case p.Lease < 0:
-		return fmt.Errorf("stet: policy: Lease is %s; it must be positive", p.Lease)
-	case p.Execution < 0 && p.Execution != Never:
-		return fmt.Errorf("stet: policy: Execution is %s; use stet.Never for no limit", p.Execution)
-	case p.Retain < 0:
-		return fmt.Errorf("stet: policy: Retain is %s; a result has to be kept to be replayed", p.Retain)
-	case p.KeepExpired < 0:
-		return fmt.Errorf("stet: policy: KeepExpired is %s; 0 frees expired keys", p.KeepExpired)
-	case !p.OnLapse.Valid():
-		return fmt.Errorf("stet: policy: OnLapse is %d, which is no LapseRule", p.OnLapse)
-	}
-	return nil
+	return p.check()
 }
 
-func (c Config) validate() error {
-	switch {
-	case c.StoreTimeout < 0:
-		return fmt.Errorf("stet: config: StoreTimeout is %s; a store call needs a bound", c.StoreTimeout)
-	case c.MaxWaiters < 0:
-		return fmt.Errorf("stet: config: MaxWaiters is %d", c.MaxWaiters)
-	}
-	return c.Policy.Validate()
-}
+func (c *Config) validate() error { return cmp.Or(configBounds.Check(c), c.Policy.Validate()) }

@@ -17,7 +17,8 @@ func TestRetryAfterOfARun(t *testing.T) {
 	const lease, limit = 60 * time.Second, 30 * time.Second
 	for _, c := range []struct{ ran, want time.Duration }{
 		{0, time.Second}, {1500 * time.Millisecond, 2 * time.Second}, {4 * time.Second, 4 * time.Second},
-		{25 * time.Second, 25 * time.Second},
+		{23 * time.Second, 23 * time.Second},
+		{25 * time.Second, limit},            // in doubt: the rest of the lease is longer
 		{31 * time.Second, 29 * time.Second}, // the rest of the lease
 		{59 * time.Second, time.Second},
 	} {

@@ -54,7 +54,6 @@
 //	store/filestore                      records in a directory
 //	store/sqlstore                       SQLite, Postgres, MySQL and MariaDB through database/sql
 //	store/pgxstore                       Postgres through pgx
-//	store/pebblestore                    a directory of one process, for many new keys a second
 //	store/redisstore                     Redis and Redis Cluster
 //	store/redisstore/goredisclient       redisstore with go-redis
 //	store/redisstore/rueidisclient       redisstore with rueidis

@@ -5,9 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/stet-dev/stet/internal/foreign"
 )
 
 // Engine decides what each request may do, and keeps the records that say so. It is safe for
@@ -21,13 +22,17 @@ type Engine struct {
 	hub    hub
 	chores chores
 
-	tags     *tags
-	recipe   *Fingerprinter // the default
-	recipes  recipes        // those found in records
-	claims   sync.Pool      // of *claimState
-	inFlight inFlight       // the claims that are held in this process
-	own      own            // records of Stet's own
-	bound    bool           // to a transaction: see BeginIn
+	tags      *tags
+	recipe    *Fingerprinter // the default
+	recipes   recipes        // those found in records
+	claims    sync.Pool      // of *claimState
+	reading   reading        // of large bodies
+	inFlight  inFlight       // the claims that are held in this process
+	inherited inheritance
+	unstored  *unstored      // what this process knows and the store does not
+	own       own            // records of Stet's own
+	foreign   *foreign.Calls // of code that is not Stet's
+	bound     bool           // to a transaction: see BeginIn
 }
 
 // New returns an Engine on the store s. The error names the setting that cannot be used.
@@ -40,6 +45,8 @@ func New(s Store, c Config) (*Engine, error) {
 	}
 	e := &Engine{store: s, cfg: c.withDefaults(), tags: newTags(c.Pepper), recipe: Recipe{}.compile()}
 	e.hub.limit = e.cfg.MaxWaiters
+	e.unstored = &unstored{limit: e.cfg.MaxUnstored}
+	e.foreign = &foreign.Calls{Tell: e.tellHanging}
 	return e, nil
 }
 
@@ -58,6 +65,11 @@ type Request struct {
 	Subject Subject
 	// Recipe is the recipe for a new record. nil means the default [Recipe].
 	Recipe *Fingerprinter
+	// Operation names the kind of work that the key is for, where several kinds share a scope. It
+	// is stored with a new record. A request that names another one is a Mismatch, even if it asks
+	// for the same; one that names none is not compared, and neither is a record without one. It
+	// has at most [MaxOperation] bytes, and must not change between releases.
+	Operation string
 	// Policy is the policy for a new record. nil means the engine's.
 	Policy *Policy
 	// LookupOnly answers from what is stored, and writes nothing: see [Absent].
@@ -80,6 +92,18 @@ type Request struct {
 	// key.
 	Admit func(ctx context.Context) (done func(made bool), err error)
 
+	// LeaveBody leaves a stored body that takes more than [SmallBody] where it is, so that the
+	// caller can ask for room before it is read: see [Engine.ReadBody], without which a Replay has
+	// no Response then. What a run goes on with is read all the same. False means that bodies of
+	// any size are read.
+	LeaveBody bool
+
+	// Continue, if it is non-nil, reports whether this program can go on with a record that is at a
+	// recovery point. It is called before such a record is taken over, with the record as it is. If
+	// it reports false, nothing is written, and the verdict is InProgress: a release that can will
+	// go on.
+	Continue func(r *Record) bool
+
 	// Point and Keep are stored with a new record, in the same write. Point is the recovery point
 	// from which a later run starts if this one ends without a result (see [LapseResume]). Keep is
 	// what that run needs, since the client is gone.
@@ -96,14 +120,17 @@ type Decision struct {
 	Record  Record // what the verdict rests on; zero if there is none
 	Claim   *Claim // with Execute
 	// Mismatch, with the verdict Mismatch, names parts in which the request differs: method, path,
-	// query, media-type, body, header:Name. A part that is named does differ; the record cannot
-	// tell every difference.
+	// query, media-type, body, header:Name, operation. A part that is named does differ; the record
+	// cannot tell every difference.
 	Mismatch []string
+
+	leave bool // its request had LeaveBody
 }
 
 // RetryAfter is how long to wait before asking again, in whole seconds, at least 1 s and at most
 // limit. For a run it is as long as it has run so far, within the rest of its lease, so that a
-// client waits at most about twice as long as the run takes. For a suspended run it is when the run
+// client waits at most about twice as long as the run takes; if its holder may have died,
+// see [Engine.Await], it is the rest of the lease. For a suspended run it is when the run
 // may go on; for an unknown outcome, when the next probe is due. It promises nothing about the
 // answer then.
 func (d *Decision) RetryAfter(limit time.Duration) time.Duration {
@@ -112,7 +139,7 @@ func (d *Decision) RetryAfter(limit time.Duration) time.Duration {
 	switch {
 	case h.DueAt.IsZero(), h.State == Unknown && left <= 0: // no probe is planned
 		left = limit
-	case h.State == Running && h.Cause != CauseSuspended:
+	case h.State == Running && h.Cause != CauseSuspended && !unrenewed(h):
 		left = min(left, h.running())
 	}
 	left = (left + time.Second - 1).Truncate(time.Second)
@@ -141,13 +168,16 @@ func (e *Engine) Begin(ctx context.Context, q Request) (d Decision, err error) {
 	if q.ID.Scope == "" || q.ID.Key == "" {
 		return d, errors.New("stet: Begin needs a Scope and a Key")
 	}
-	if _, own := q.Meta[attentionName]; own {
-		return d, fmt.Errorf("stet: Begin: the name %q in Meta is Stet's own: use another", attentionName)
+	if err := waitBounds.Check(int64(q.Wait)); err != nil {
+		return d, fmt.Errorf("stet: Request.%w", err)
 	}
 	b := begin{e: e, q: q, policy: e.cfg.Policy}
+	if b.q.Meta, err = withOperation(q.Meta, q.Operation); err != nil {
+		return d, fmt.Errorf("stet: Begin: %w", err)
+	}
 	b.q.Recipe = cmp.Or(q.Recipe, e.recipe)
 	if q.Policy != nil {
-		if err := q.Policy.Validate(); err != nil {
+		if err := q.Policy.check(); err != nil {
 			return d, err
 		}
 		b.policy = q.Policy.withDefaults()
@@ -158,8 +188,13 @@ func (e *Engine) Begin(ctx context.Context, q Request) (d Decision, err error) {
 	if b.create.body = &nothing; b.q.Keep != nil {
 		b.create.body = &Body{Request: b.q.Keep}
 	}
-	err = b.decide(ctx, &d)
-	if b.done != nil {
+	full := !b.q.LookupOnly && e.unstored.full()
+	b.q.LookupOnly = b.q.LookupOnly || full
+	if err = b.decide(ctx, &d); err == nil && full && d.Verdict == Absent {
+		e.refuse()
+		d, err = Decision{}, ErrUnstored
+	}
+	if d.leave = q.LeaveBody; b.done != nil {
 		b.done(b.made(&d))
 	}
 	if err != nil && !b.e.bound {
@@ -171,261 +206,40 @@ func (e *Engine) Begin(ctx context.Context, q Request) (d Decision, err error) {
 	return d, err
 }
 
-// begin is one call of Begin on its way to a decision.
-type begin struct {
-	e      *Engine
-	q      Request
-	policy Policy
-	create intent  // the record, where the key is free
-	taking *taking // the record that is there
-
-	done    func(made bool) // of [Request.Admit], once it was asked
-	refusal error           // what it said
-}
-
-var nothing Body // of records that keep nothing; read-only
-
-// taking is the write that makes a record which is there this request's.
-type taking struct {
-	intent
-	have    Record // what it replaces
-	restart bool   // in a new life: what was there had ended
-}
-
-// admit calls [Request.Admit], once.
-func (b *begin) admit(ctx context.Context) error {
-	if b.q.Admit != nil && b.done == nil {
-		b.done, b.refusal = b.q.Admit(ctx)
-	}
-	return b.refusal
-}
-
-// made reports whether the key that was admitted was made, or may have been.
-func (b *begin) made(d *Decision) bool {
-	t := b.taking
-	return b.create.lost || t != nil && t.restart && t.lost || d.Verdict == Execute && d.Record.Attempt == 1
-}
-
-// withdraw takes back the writes that were sent and not answered.
-func (b *begin) withdraw(ctx context.Context) {
-	e := b.e
-	if w := b.create; w.lost {
-		e.withdraw(ctx, b.policy.Lease, w, tombstone(&w.head), &nothing)
-	}
-	if t := b.taking; t != nil && t.lost {
-		instead, body := t.back()
-		e.withdraw(ctx, b.policy.Lease, t.intent, instead, body)
-	}
-}
-
-// back is what has to stand in the record's place if the request does not use what it took: the
-// record as it was, due when it was, or a tombstone.
-func (t *taking) back() (Head, *Body) {
-	if t.restart {
-		return tombstone(&t.head), &nothing
-	}
-	h := t.have.Head
-	h.DueIn, h.Note = h.dueStill(), nil // its note is in the history, once
-	return h, nil
-}
-
-// running fills in what the writes of all runs of this request have in common.
-func (b *begin) running(h *Head) {
-	h.ID, h.Version, h.State, h.Holder = b.q.ID, newVersion(), Running, b.e.cfg.Holder
-	h.Route, h.Method, h.Path = b.q.Route, b.q.Subject.Method, b.q.Subject.Path
-	h.TraceID, h.Meta = b.q.TraceID, b.q.Meta
-	h.Rules, h.DueIn, h.Note = b.policy.Rules, b.policy.Lease, nil
-}
-
-func newVersion() Version { return Version(rand.Uint64()>>1 | 1) }
-
-// decide tries until the store has given a clear answer: at most [tries] times, within
-// StoreTimeout. With an error, d stays zero.
-func (b *begin) decide(ctx context.Context, d *Decision) (err error) {
-	call := detach(ctx, b.e.cfg.StoreTimeout)
-	defer call.release()
-	pause := firstWait
-	for try := 1; ; try++ {
-		if err = b.attempt(call, d); err == nil {
-			return nil
-		}
-		if *d = (Decision{}); b.refusal != nil {
-			return b.refusal
-		}
-		final := errors.Is(err, ErrFull) || errors.Is(err, ErrCorrupt) || errors.Is(err, errTooLate)
-		if final || try == tries || b.e.bound || !sleep(ctx, &pause, call.deadline()) {
-			break
-		}
-	}
-	return fmt.Errorf("%w: %w", ErrUnsettled, err)
-}
-
-// attempt is one try: reserve, or rule on what is there. What follows up to [begin.take] fills d,
-// in which the record is read: a record is large, and is not copied from call to call.
-func (b *begin) attempt(call *detached, d *Decision) (err error) {
-	if b.q.LookupOnly || b.q.Admit != nil && b.done == nil {
-		switch d.Record, err = b.e.get(call, b.q.ID); {
-		case err == nil:
-			return b.meet(call, d)
-		case !errors.Is(err, ErrNotFound):
-			return err
-		case b.q.LookupOnly:
-			d.Verdict = Absent
-			return nil
-		}
-		if err := b.admit(call); err != nil {
-			return err
-		}
-	}
-	switch err = b.e.send(call, &b.create, &d.Record); {
-	case err == nil:
-		return b.grant(d, &b.create, 0)
-	case err == ErrExists, errors.Is(err, ErrExists):
-		return b.meet(call, d)
-	}
-	return err
-}
-
-// meet acts on the record that is already there.
-func (b *begin) meet(call *detached, d *Decision) error {
-	have := d.Record.Version
-	if b.taking != nil && (have == b.taking.prev || have == b.taking.head.Version) {
-		// The same again: it did not land, or not yet; or an answer was lost. Whether that was a
-		// yes only the same write learns: a Create that meets it is another, and does not ask
-		// whether it was confirmed (B01).
-		return b.take(call, d)
-	}
-	return b.rule(call, d)
-}
-
-// errTooLate: the reservation was stored, but too little of its lease is left to run on.
-var errTooLate = errors.New("reserving took as long as the lease lasts")
-
-// grant adds the claim to the record, which the write w made this request's.
-func (b *begin) grant(d *Decision, w *intent, from State) error {
-	now, have := time.Now(), &d.Record
-	if now.Sub(w.began) >= b.policy.usable() { // nothing may run on it: I13
-		w.lost = true
-		return errTooLate
-	}
-	b.e.moved(&have.Head, from, "request")
-	c := newClaim(b.e, have, &b.policy, w.began, now)
-	if c.from = from; b.e.bound {
-		redo := intent{prev: w.prev, head: w.head, body: w.body}
-		c.joined = &joinedTx{store: b.e.store, redo: redo, body: have.Body, wrote: true}
-	}
-	d.Verdict, d.Claim = Execute, c
-	return nil
-}
-
-// errAgain: the record changed between reading and writing.
-var errAgain = errors.New("the record kept changing")
-
-// rule judges the record that is there and performs what the ruling asks for.
-func (b *begin) rule(call *detached, d *Decision) error {
-	asked, err := b.asked(&d.Record.Head)
-	if err != nil {
-		return err
-	}
-	have := &d.Record.Fingerprint
-	r := judge(&d.Record.Head, have.equal(asked))
-	d.Verdict = r.Verdict
-	switch {
-	case r.Verdict == Mismatch:
-		d.Mismatch = have.differs(asked)
-	case b.q.LookupOnly && r.Verdict == Execute:
-		d.Verdict = Absent
-	case r.move != stay && !b.q.LookupOnly:
-		return b.perform(call, r, d)
-	}
-	return nil
-}
-
-// perform writes the move that the verdict rests on. Another request may be faster: errAgain.
-func (b *begin) perform(call *detached, r ruling, d *Decision) error {
-	if r.move == restart {
-		if err := b.admit(call); err != nil {
-			return err
-		}
-	}
-	have := &d.Record
-	next, body := b.move(r.move, &have.Head)
-	if r.Verdict == Execute {
-		w := intent{prev: have.Version, head: next, body: body}
-		b.taking = &taking{intent: w, have: *have, restart: r.move == restart}
-		return b.take(call, d)
-	}
-	got, err := b.e.replace(call, have.Version, next, body)
-	switch {
-	case refused(err):
-		return errAgain
-	case err != nil:
-		return err
-	}
-	b.e.moved(&got, have.State, "request")
-	have.Head, d.Verdict = got, r.Verdict
-	return nil
-}
-
-func (b *begin) take(call *detached, d *Decision) error {
-	t := b.taking
-	d.Record = Record{}
-	err := b.e.insist(call, &t.intent, &d.Record)
-	switch {
-	case refused(err):
-		return errAgain
-	case err != nil:
-		return err
-	}
-	if !t.restart {
-		d.Record.Body = t.have.Body
-	}
-	return b.grant(d, &t.intent, t.have.State)
-}
-
-// asked is the request's fingerprint by the record's own recipe.
-func (b *begin) asked(have *Head) (Fingerprint, error) {
-	if have.Fingerprint.Recipe == b.create.head.Fingerprint.Recipe {
-		return b.create.head.Fingerprint, nil
-	}
-	f, err := b.e.recipes.get(have.Fingerprint.Recipe)
-	if err != nil {
-		return Fingerprint{}, fmt.Errorf("%w: its fingerprint: %w", ErrCorrupt, err)
-	}
-	return f.Fingerprint(&b.q.Subject), nil
-}
-
-func (b *begin) move(m move, have *Head) (h Head, body *Body) {
-	switch m {
-	case take:
-		h = Head{Attempt: have.Attempt + 1, Fingerprint: have.Fingerprint, CreatedAt: have.CreatedAt, Point: have.Point,
-			DownstreamKey: have.DownstreamKey, DownstreamID: have.DownstreamID}
-		b.running(&h)
-		return h, nil
-	case restart:
-		h = Head{Attempt: 1, Fingerprint: b.create.head.Fingerprint, Point: b.q.Point}
-		b.running(&h)
-		return h, &Body{Request: b.q.Keep}
-	case lapse:
-		return lapsed(have), nil
-	case stay:
-	}
-	panic("stet: nothing to write")
-}
-
-// causeLapsed is the Cause of a record whose lease ran out.
-const causeLapsed = "lease-lapsed"
-
-func lapsed(have *Head) Head {
-	h := *have
-	h.Version, h.State, h.Cause, h.DueIn = newVersion(), Unknown, causeLapsed, 0
-	h.Note, h.Took = nil, have.AsOf.Sub(have.CreatedAt)
-	return h
-}
-
-// Get returns the record of id, or [ErrNotFound]. It changes nothing.
+// Get returns the record of id, or [ErrNotFound]. It changes nothing. A body that takes more memory
+// than [MaxBody] of ctx is left: see [Body].Left.
 func (e *Engine) Get(ctx context.Context, id ID) (Record, error) {
 	call := detach(ctx, e.cfg.StoreTimeout)
 	defer call.release()
-	return e.get(call, id)
+	most := MaxBody(ctx)
+	if most <= SmallBody {
+		call.most = most
+		return e.look(call, id)
+	}
+	left := upTo(most)
+	got, err := e.getWithin(call, id, &left)
+	if err == errTooLarge {
+		return e.look(call, id)
+	}
+	return got, err
+}
+
+// GetWithin is Get, and asks room before it reads a body that takes more than [SmallBody]. It
+// returns what Reserve returns.
+func (e *Engine) GetWithin(ctx context.Context, id ID, room Room) (Record, error) {
+	call := detach(ctx, e.cfg.StoreTimeout)
+	defer call.release()
+	return e.getWithin(call, id, room)
+}
+
+// upTo is a [Room] of that many bytes.
+type upTo int64
+
+var errTooLarge = errors.New("it is larger than was asked for")
+
+func (p *upTo) Reserve(bytes int64) error {
+	if bytes > int64(*p) {
+		return errTooLarge
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -97,7 +98,14 @@ func result(body string) stet.Outcome {
 // bubble runs a test in virtual time.
 func bubble(t *testing.T, c stet.Config, test func(h *house)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(newHouse(t, c)) })
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, c)
+		test(h)
+		h.store.Up() // what the engine still has to store would go on for ever
+		if err := h.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // after lets virtual time pass.
@@ -414,7 +422,9 @@ func TestTagsDoNotJoin(t *testing.T) { // SC-08, T1
 }
 
 func TestConfigIsValidated(t *testing.T) {
-	for _, c := range []stet.Config{{StoreTimeout: -1}, {MaxWaiters: -1}, {Policy: stet.Policy{Lease: -1}}, {Policy: stet.Policy{Execution: -5}},
+	for _, c := range []stet.Config{{StoreTimeout: -1}, {MaxWaiters: -1}, {Policy: stet.Policy{Lease: -1}}, {Policy: stet.Policy{Lease: 60}}, {StoreTimeout: 2},
+		{Policy: stet.Policy{Execution: 30}}, {Policy: stet.Policy{Rules: stet.Rules{Retain: 24}}}, {Policy: stet.Policy{Lease: math.MaxInt64}},
+		{Policy: stet.Policy{Execution: -5}},
 		{Policy: stet.Policy{Rules: stet.Rules{Retain: -1}}}, {Policy: stet.Policy{Rules: stet.Rules{KeepExpired: -1}}}, {Policy: stet.Policy{Rules: stet.Rules{OnLapse: 9}}}} {
 		if _, err := stet.New(memstore.New(memstore.Config{}), c); err == nil {
 			t.Errorf("%+v was taken", c)

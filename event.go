@@ -11,18 +11,25 @@ type Event struct {
 	Route,
 	TraceID string
 	From, To State         // Transition; From 0: created, To 0: deleted
-	Attempt  int           // Transition, Answer
+	Attempt  int           // Transition, Answer; DoubleEffect: of the record
+	Fence    int64         // DoubleEffect: of the earlier execution
 	Cause    string        // Transition, Miswired
-	Op       string        // StoreCall: create, get, replace, delete, due, list, count, find, history, audit, reap
+	Op       string        // StoreCall: create, get, replace, delete, due, list, count, find, history, audit, reap, trim, erase
 	Result   string        // Answer: one word per request, see package stethttp
 	Mismatch []string      // Answer, where the key was used for another request: the parts that differ; not nil, but they may be unknown
-	Status   int           // Answer
-	Took     time.Duration // StoreCall, Answer; Transition to Completed: the execution
+	Status   int           // Answer, DoubleEffect, Unplaced
+	Took     time.Duration // StoreCall, Answer, Hangs; Transition to Completed: the execution
 	WeakKey  bool          // Answer
+	// Lapse, of a Transition from Running, says why the run ended without its holder's word, if it
+	// did. lease-lapsed: the lease was not renewed, since the process is dead, or cut off from its
+	// store. lease-lost: the holder itself has come back after the end of its lease. not-resumed:
+	// the run could go on, and no process went on with it. Each lapse is told once, by the write
+	// that ends the run: that of a request, a completer, the sweeper, an operator, or the holder.
+	Lapse string
 	// Unprotected says of an Answer that the handler ran without a key, or without the store, and
 	// that the request may have changed state.
 	Unprotected bool
-	Count       int   // Reaped
+	Count       int   // Reaped; Trimmed, Overfull: entries
 	Err         error // StoreCall, PersistFailed, ProbeFailed
 }
 
@@ -33,11 +40,26 @@ const (
 	Transition    EventKind = iota + 1 // a record changed its state
 	StoreCall                          // the store answered, or did not
 	LeaseLost                          // a claim could not be kept: its context was cancelled
-	PersistFailed                      // a result could not be stored in time; it is tried again until the lease ends
+	PersistFailed                      // a result could not be stored in time; it is tried again until the store takes it
 	Persisted                          // ... and then it could
 	Answer                             // a request was answered (front ends such as stethttp send these)
 	Reaped                             // Count records were removed together, after their retention
 	Probed                             // a reconciler looked after an unknown record: Result is scheduled, resolved or failed
 	ProbeFailed                        // its outcome could not be found out, or the record forbids what was found: Err; it stays unknown
-	Miswired                           // a front end such as stethttp is wired up wrongly: Cause says how, see there
+	// DoubleEffect is the loudest event: an execution (Fence) had its effect that was thought not
+	// to have happened, and the key was executed again. Status is its answer's; To is the record's
+	// state.
+	DoubleEffect
+	// Unplaced is a result that no record takes any more, because people or evidence have decided
+	// on it, or because the process ends while the store is away. Err says why.
+	Unplaced
+	// Overfull says that new executions are refused, because the store has not taken too much of
+	// what happened here: see [Config].MaxUnstored. It is told once until there is room again.
+	Overfull
+	// Hangs is a call of code that is not Stet's, such as a resolver, that did not return in its
+	// time: Op says what was called, ID is the record it is about, Took how long it runs so far.
+	// Result is left: the caller went on without it; or returned, of a call that was left before.
+	Hangs
+	Miswired // a front end such as stethttp is wired up wrongly: Cause says how, see there
+	Trimmed  // Count entries of the history were removed together, because of their age
 )

@@ -31,7 +31,7 @@ func TestEventsSayWhichWordsThereAre(t *testing.T) {
 		source.Write(text)
 	}
 	for field, said := range map[string]string{
-		"Op": `(?:called\(|observed\(|look\(ctx, o\.e, )"(\w+)"`,
+		"Op": `(?:called\(|observed\(|look\(ctx, o\.e, |forget\(ctx, )"(\w+)"`,
 		"By": `(?:moved\([^\n]*, |swap\([^\n]*, |gone\([^\n]*, |By: )"(\w+)"\)?`,
 	} {
 		line := regexp.MustCompile(`(?m)^\t` + field + ` +string +// \w+: (.*)$`).FindSubmatch(doc)

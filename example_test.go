@@ -66,7 +66,7 @@ func ExampleOperator_Resolve() {
 	fmt.Println(d.Verdict)
 
 	charged := stet.Resolution{Response: &stet.Response{Status: 201, Body: []byte("receipt 1")}}
-	_, err = engine.Operator().Resolve(ctx, request.ID, charged, stet.Note{Who: "ann", Why: "the provider has the charge"})
+	_, err = engine.Operator().Resolve(ctx, request.ID, d.Record.Execution(), charged, stet.Note{Who: "ann", Why: "the provider has the charge"})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -18,6 +18,7 @@ type fakeStore struct {
 	skew   time.Duration                  // of its clock against the local one; changed by the test between calls
 	before func(verb string, n int) error // fails the n-th call of a verb before it happens, counted from 1; may be nil
 	after  func(verb string, n int) error // ... after it happened
+	refuse func(b *stet.Body) bool        // whether it can never store this; may be nil
 
 	mu      sync.Mutex
 	records map[stet.ID]stet.Record
@@ -104,7 +105,7 @@ func (s *fakeStore) Create(ctx context.Context, r stet.Record) (got stet.Record,
 	err = s.call(ctx, "create", func() error {
 		have, ok := s.records[r.ID]
 		if ok {
-			have.AsOf = s.now()
+			have.AsOf, have.Body = s.now(), have.UpTo(stet.MaxBody(ctx))
 			got = have
 			return stet.ErrExists
 		}
@@ -132,7 +133,7 @@ func (s *fakeStore) Get(ctx context.Context, id stet.ID) (got stet.Record, err e
 		if !ok {
 			return stet.ErrNotFound
 		}
-		have.AsOf = s.now()
+		have.AsOf, have.Body = s.now(), have.UpTo(stet.MaxBody(ctx))
 		got = have
 		return nil
 	})
@@ -141,6 +142,9 @@ func (s *fakeStore) Get(ctx context.Context, id stet.ID) (got stet.Record, err e
 
 func (s *fakeStore) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (got stet.Head, err error) {
 	err = s.call(ctx, "replace", func() error {
+		if s.refuse != nil && s.refuse(b) {
+			return stet.ErrRefused
+		}
 		have, ok := s.records[h.ID]
 		if !ok {
 			return stet.ErrNotFound

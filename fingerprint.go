@@ -19,9 +19,9 @@ type Fingerprint struct {
 	// nothing in one part can look like another (case FP-28).
 	Sum [32]byte
 	// Parts are short digests: of the method and, in the lower half, of the media type; of the
-	// path; of the query; of the headers that count, which share the bits among them; of the body
-	// as it is compared and, in the lower half, as it was sent. They tell which part differs and
-	// prove nothing: different parts can have the same digest.
+	// path; of the query; of the host and the headers that count, which share the bits among them;
+	// of the body as it is compared and, in the lower half, as it was sent. They tell which part
+	// differs and prove nothing: different parts can have the same digest.
 	Parts [5]uint32
 }
 
@@ -40,10 +40,10 @@ func (f Fingerprint) equal(g Fingerprint) bool {
 	return f.Recipe == g.Recipe && subtle.ConstantTimeCompare(f.Sum[:], g.Sum[:]) == 1
 }
 
-// differs names the parts in which two requests differ: method, path, query, media-type, body, and
-// header:Name for each header that counts. It returns nil if the recipes differ, for then nothing
-// can be said. What it names does differ; a difference that the short digests do not show is not
-// named. It is for people who look for a reason; only equal decides.
+// differs names the parts in which two requests differ: method, path, query, media-type, body,
+// host, and header:Name for each header that counts. It returns nil if the recipes differ, for then
+// nothing can be said. What it names does differ; a difference that the short digests do not show
+// is not named. It is for people who look for a reason; only equal decides.
 func (f Fingerprint) differs(g Fingerprint) []string {
 	if f.Recipe != g.Recipe {
 		return nil
@@ -77,10 +77,16 @@ func (f Fingerprint) headersThatDiffer(g Fingerprint) (names []string) {
 	if err != nil {
 		return nil
 	}
-	headers := recipe.compile().headers
-	for i, name := range headers {
-		if mask := share(^uint32(0), i, len(headers)); (f.Parts[partHeaders]^g.Parts[partHeaders])&mask != 0 {
-			names = append(names, "header:"+name)
+	var parts []string
+	if recipe.Host {
+		parts = append(parts, wordHost)
+	}
+	for _, name := range recipe.compile().headers {
+		parts = append(parts, "header:"+name)
+	}
+	for i, part := range parts {
+		if mask := share(^uint32(0), i, len(parts)); (f.Parts[partHeaders]^g.Parts[partHeaders])&mask != 0 {
+			names = append(names, part)
 		}
 	}
 	return names
@@ -118,6 +124,7 @@ type Subject struct {
 	Method   string
 	Path     string              // escaped, as it was sent: /a%2Fb is not /a/b
 	RawQuery string              // without the question mark
+	Host     string              // with its port, in one form of all its spellings; it counts with [Recipe].Host alone
 	Header   map[string][]string // by names as net/http spells them; a field line a value
 	Body     []byte              // as it was sent; no body and an empty one are the same (case FP-25)
 }

@@ -32,6 +32,7 @@ func with(changes ...change) *Subject {
 
 func body(text string) change      { return func(s *Subject) { s.Body = []byte(text) } }
 func query(text string) change     { return func(s *Subject) { s.RawQuery = text } }
+func host(text string) change      { return func(s *Subject) { s.Host = text } }
 func path(text string) change      { return func(s *Subject) { s.Path = text } }
 func media(types ...string) change { return header("Content-Type", types...) }
 func form(text string) change {
@@ -70,7 +71,7 @@ func upload(boundary, file, content string) change {
 // The cases of the fingerprint, by id. differs is what Differs names; empty means that the requests
 // are the same.
 func TestFingerprintCases(t *testing.T) {
-	auto, raw, jcs := Recipe{}, Recipe{Body: BodyRaw}, Recipe{Body: BodyJCS}
+	auto, raw, jcs, named := Recipe{}, Recipe{Body: BodyRaw}, Recipe{Body: BodyJCS}, Recipe{Host: true}
 	decode := Recipe{Decode: true}
 	versioned, two := Recipe{Headers: []string{"api-version"}}, Recipe{Headers: []string{"api-version", "accept"}}
 	amount := Recipe{Body: BodyFields, Fields: []string{"/amount", "/customer/id"}}
@@ -135,6 +136,13 @@ func TestFingerprintCases(t *testing.T) {
 			func(s *Subject) { header("Accept", "a")(s); header("Api-Version", "2")(s) }, "header:Api-Version"},
 		{"C18 both headers", two, func(s *Subject) { header("Accept", "a")(s); header("Api-Version", "1")(s) },
 			func(s *Subject) { header("Accept", "b")(s); header("Api-Version", "2")(s) }, "header:Accept header:Api-Version"},
+		{"H07 host, where it counts", named, host("a.example"), host("b.example"), "host"},
+		{"H07 host, where it does not", auto, host("a.example"), host("b.example"), ""},
+		{"H07 host and a header", Recipe{Host: true, Headers: []string{"api-version"}}, host("a.example"),
+			func(s *Subject) { host("b.example")(s); header("Api-Version", "1")(s) }, "host header:Api-Version"},
+		{"H07 a header, not the host", Recipe{Host: true, Headers: []string{"api-version"}}, host("a.example"),
+			func(s *Subject) { host("a.example")(s); header("Api-Version", "1")(s) }, "header:Api-Version"},
+		{"FP-28 host and headers", named, host("a.example"), func(s *Subject) { s.Host = "a.exampleh\x00" }, "host"},
 		{"C18 type and body", auto, body(`{"a":1}`), func(s *Subject) { media("text/plain")(s); body(`{"a":2}`)(s) }, "media-type body"},
 		{"C18 method, path and query", auto, same, func(s *Subject) { s.Method, s.Path, s.RawQuery = "PUT", "/other", "z=9" }, "method path query"},
 		{"FP-20 parameters", auto, media("application/json"), media("application/json; charset=UTF-8"), ""},
@@ -275,6 +283,8 @@ func TestFingerprintIsStable(t *testing.T) {
 		{"2 auto", with(form("i[][id]=1&i[][id]=3&i[][qty]=2")), "c2e86aa9cf6bc727"},
 		{"2 jcs", with(body(`{"b":[1.50,-0,1e30,"é\n"],"a":{}}`)), "343a433cc23a20d9"},
 		{"2 raw decode h:api-version", with(zipped("abc")), "eb14d988faf740a0"},
+		{"2 raw decode h:api-version", with(zipped("abc"), host("a.example")), "eb14d988faf740a0"}, // H07: it does not count
+		{"2 auto host h:api-version", with(host("a.example:8443")), "0a7ded22b5310e47"},
 	} {
 		r, err := parseRecipe(c.recipe)
 		if err != nil {

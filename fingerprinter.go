@@ -26,6 +26,7 @@ type Fingerprinter struct {
 	fields  []canon.Pointer
 	exclude []canon.Pointer
 	headers []string // as spelled in maps, in order
+	host    bool
 	decode  bool
 	first   bool      // by the rules of the first version
 	pool    sync.Pool // of *scratch
@@ -41,7 +42,7 @@ func (r Recipe) Compile() (*Fingerprinter, error) {
 
 // compile is Compile for a recipe that is known to be valid.
 func (r Recipe) compile() *Fingerprinter {
-	f := &Fingerprinter{recipe: r.String(), body: r.Body, decode: r.Decode, first: r.version == firstVersion}
+	f := &Fingerprinter{recipe: r.String(), body: r.Body, host: r.Host, decode: r.Decode, first: r.version == firstVersion}
 	f.fields, _ = pointers(r.Fields)
 	f.exclude, _ = pointers(r.Exclude)
 	for _, h := range r.Headers {
@@ -76,6 +77,7 @@ const (
 	tagPath     = 'p'
 	tagPairs    = 'q' // a query by its pairs
 	tagRawQuery = 'Q' // a query that cannot be read
+	tagHost     = 'a'
 	tagHeaders  = 'h'
 	tagBody     = 'b'
 
@@ -113,7 +115,7 @@ func (f *Fingerprinter) Fingerprint(s *Subject) Fingerprint {
 	fp.Parts[partPath] = w.Cut()
 	f.writeQuery(x, s.RawQuery)
 	fp.Parts[partQuery] = w.Cut()
-	fp.Parts[partHeaders] = f.writeHeaders(w, s.Header)
+	fp.Parts[partHeaders] = f.writeHeaders(w, s)
 	w.Byte(tagBody)
 	media, sent := f.writeBody(x, s)
 	fp.Parts[partMethod] = fold(method)<<16 | media
@@ -160,19 +162,26 @@ func (f *Fingerprinter) writePairs(x *scratch) {
 	}
 }
 
-// writeHeaders writes the values of the listed fields, one list for each, so that two field lines
-// are not one with a comma. It returns their digests.
-func (f *Fingerprinter) writeHeaders(w *canon.Writer, header map[string][]string) (digests uint32) {
+// writeHeaders writes the host if it counts, and the values of the listed fields, one list for
+// each, so that two field lines are not one with a comma. It returns their digests.
+func (f *Fingerprinter) writeHeaders(w *canon.Writer, s *Subject) (digests uint32) {
+	before, parts := 0, len(f.headers)
+	if f.host {
+		before, parts = 1, parts+1
+		w.Byte(tagHost)
+		w.String(s.Host)
+		digests = share(w.Cut(), 0, parts)
+	}
 	w.Byte(tagHeaders)
 	w.Uint(len(f.headers))
 	w.Cut()
 	for i, name := range f.headers {
-		values := header[name]
+		values := s.Header[name]
 		w.Uint(len(values))
 		for _, v := range values {
 			w.String(trimOWS(v))
 		}
-		digests |= share(w.Cut(), i, len(f.headers))
+		digests |= share(w.Cut(), before+i, parts)
 	}
 	return digests
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/execution"
 )
 
 // cut makes the next Replace happen, and loses its answer and all that come after it.
@@ -118,7 +119,7 @@ func TestATakeThatIsTakenBackRepeatsNoNote(t *testing.T) { // I16: a note belong
 		if err := c.Settle(t.Context(), stet.Outcome{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := e.Operator().Resolve(t.Context(), c.ID(), stet.Resolution{}, stet.Note{Who: "ann", Why: "it was voided"}); err != nil {
+		if _, err := e.Operator().Resolve(t.Context(), c.ID(), execution.Of(t.Context(), e, c.ID()), stet.Resolution{}, stet.Note{Who: "ann", Why: "it was voided"}); err != nil {
 			t.Fatal(err)
 		}
 		s.cut()

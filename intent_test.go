@@ -248,6 +248,8 @@ func TestAnUnsettledReservationIsTakenBack(t *testing.T) { // A15, A14
 
 type panics struct{}
 
+func (*panics) UnmarshalJSON([]byte) error { return nil }
+
 func (panics) MarshalJSON() ([]byte, error) { panic("no JSON of this") }
 
 func TestAResultThatPanicsLeavesNoClaimHeld(t *testing.T) { // A17, W13

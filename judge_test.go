@@ -128,7 +128,7 @@ func statesTables() map[string]string {
 	for _, row := range resumeRows() {
 		fmt.Fprintf(&resumes, "| %s | %s | %s | %s | %s |\n", row[0], row[1], row[2], row[3], row[4])
 	}
-	return map[string]string{"judge": rulings.String(), "lapse": resumes.String()}
+	return map[string]string{"judge": rulings.String(), "lapse": resumes.String(), "evidence": evidenceTable()}
 }
 
 // resumeRows say what happens to a run whose lease or pause is over. Every column asks the code

@@ -30,9 +30,11 @@ var (
 // A handler that goes on after that can still settle the claim, unless another holder has changed
 // the record.
 //
-// If lost is non-nil, it is called at most once, in its own goroutine, when the context ended for
-// one of the three causes, possibly after Settle returns. A second call of Hold returns the same
-// context.
+// When the context ends for one of the three causes, the outcome is stored as unknown at once. The
+// handler may still be at work: until it returns and the claim is settled, or [Claim.Returned] is
+// called, the absence of an effect proves nothing (see [Claim.Overdue]). If lost is non-nil, it is
+// called instead, at most once and in its own goroutine, possibly after Settle returns, and does
+// that itself. A second call of Hold returns the same context.
 func (c *Claim) Hold(ctx context.Context, lost Lost) context.Context {
 	defer c.mu.Unlock()
 	mine, hb := c.lock(), &c.heartbeat
@@ -204,7 +206,34 @@ func (s *claimState) tick() {
 	}
 	if lost != nil {
 		lost.Lost(cause)
+		return
 	}
+	c.e.Go(0, func() { c.overrun(cause) })
+}
+
+// overrun settles a run whose time is over, and whose handler has not returned, for a front end
+// that does not do so itself. What the handler says meanwhile is about when it returns. A
+// transaction tells by itself what became of it.
+func (c *Claim) overrun(cause error) {
+	if c.turn() != nil {
+		return
+	}
+	defer c.yield()
+	if c.phase == active {
+		c.overran = true
+		_ = c.settleAs(c.held.parent, statement{Unknown, CauseOf(cause), true}, &Outcome{}) // what could not be stored is kept
+	}
+}
+
+// CauseOf is the word for the cause with which a held context ended, for [Claim.Overdue].
+func CauseOf(cause error) string {
+	switch {
+	case errors.Is(cause, ErrExecutionTimeout):
+		return "execution-timeout"
+	case errors.Is(cause, ErrAbandoned):
+		return CauseAbandoned
+	}
+	return "lease-lost"
 }
 
 // beat renews the lease, and returns the cause if the context has ended, with whose it was. It
@@ -299,7 +328,7 @@ func (c *Claim) unattend() bool {
 // Others, such as a reconciler, may have changed the record meanwhile: it is still this run's while
 // it is unknown and of this attempt. It returns false if there is nothing left to say.
 func (c *Claim) witness(ctx context.Context, ahead time.Duration) bool {
-	if c.phase == doubted {
+	if c.phase == doubted && c.h.State == Unknown { // as far as this claim has heard: it may be that it was not answered
 		h := c.h
 		h.DueIn, h.Note, h.Took = 0, nil, c.worked()+ahead
 		if err := c.put(ctx, &h, nil, time.Now(), c.e.cfg.StoreTimeout); err == nil {
@@ -316,12 +345,13 @@ func (c *Claim) witness(ctx context.Context, ahead time.Duration) bool {
 func (e *Engine) attended(ctx context.Context, mine *Head, ahead time.Duration) bool {
 	call := detach(ctx, e.cfg.StoreTimeout)
 	defer call.release()
+	call.most = 0
 	for range tries {
-		have, err := e.get(call, mine.ID)
+		have, err := e.look(call, mine.ID)
 		switch {
 		case err != nil:
 			return true // it is tried again
-		case have.Attempt != mine.Attempt || !have.CreatedAt.Equal(mine.CreatedAt):
+		case have.Fence() != mine.Fence():
 			return false
 		case have.State != Unknown:
 			return have.State == Running // that it is unknown is still to be stored
@@ -388,8 +418,7 @@ func (e *Engine) Abandon(ctx context.Context) int {
 				lost.Lost(ErrAbandoned)
 				return
 			}
-			c.Overdue(CauseAbandoned)
-			_ = c.Settle(ctx, Outcome{}) // where that fails, the lease ends it
+			c.overrun(ErrAbandoned)
 		})
 	}
 	wg.Wait()

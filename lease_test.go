@@ -24,6 +24,10 @@ func shelved(t *testing.T, c stet.Config, test func(t *testing.T, s *fakeStore, 
 			t.Fatal(err)
 		}
 		test(t, s, e)
+		s.mend() // what the engine still has to store would go on for ever
+		if err := e.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
 	})
 }
 
@@ -113,7 +117,7 @@ func TestAReservationThatIsAsGoodAsOverIsGivenBack(t *testing.T) { // I13, W2
 	})
 }
 
-func TestSettleAsUnknownTwiceAndOnceMore(t *testing.T) { // FX-11, I3: late, by the same holder, while no other writer has touched it
+func TestSettleAsUnknownTwiceAndOnceMore(t *testing.T) { // FX-11: late, by the same holder, before any other decision
 	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		c.Unknown("timeout")
@@ -123,16 +127,28 @@ func TestSettleAsUnknownTwiceAndOnceMore(t *testing.T) { // FX-11, I3: late, by 
 			}
 		}
 		s.change(c.ID(), func(r *stet.Record) { r.Version++; r.Probes++ }) // a probe by another process
-		before, _ := s.read(c.ID())
 		c.Completed()
+		if err := c.Settle(t.Context(), result("late")); err != nil {
+			t.Errorf("Settle after a probe that found nothing: %v", err)
+		}
+		must(t, e, request("k"), stet.Replay)
+	})
+}
+
+func TestALateResultIsEvidenceAfterAnothersDoubt(t *testing.T) { // SF-05, I3
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
+		c := must(t, e, request("k"), stet.Execute).Claim
+		after(stet.DefaultLease)
+		must(t, e, request("k"), stet.Unresolved)
+		before, _ := s.read(c.ID())
 		if err := c.Settle(t.Context(), result("late")); !errors.Is(err, stet.ErrFenced) {
-			t.Errorf("Settle after somebody else's write: %v", err)
+			t.Errorf("Settle after the lapse was told: %v", err)
 		}
 		now, _ := s.read(c.ID())
-		if now.State != stet.Unknown || now.Probes != before.Probes || now.CompletedAt != before.CompletedAt {
+		if now.State != stet.Unknown || now.CompletedAt != before.CompletedAt {
 			t.Errorf("a stale holder changed the record: %v", now.State)
 		}
-		if now.Note == nil || now.Note.Evidence == "" || string(now.Response.Body) != "late" { // SF-05
+		if now.Note == nil || now.Note.Evidence == "" || string(now.Response.Body) != "late" {
 			t.Errorf("what it knew is lost: %+v", now.Note)
 		}
 	})

@@ -24,7 +24,7 @@ func (hung) Count(ctx context.Context, _ stet.Query) (int, error) {
 	return 0, ctx.Err()
 }
 
-func (hung) Find(ctx context.Context, _ string) ([]stet.Head, error) {
+func (hung) Find(ctx context.Context, _ stet.Scope, _ string) ([]stet.Head, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
@@ -50,7 +50,7 @@ func TestLooksHaveADeadline(t *testing.T) { // A20
 		for op, look := range map[string]func(context.Context) error{
 			"list":  func(ctx context.Context) error { _, _, err := e.Operator().List(ctx, stet.Query{}); return err },
 			"count": func(ctx context.Context) error { _, err := e.Operator().Count(ctx, stet.Query{}); return err },
-			"find":  func(ctx context.Context) error { _, err := e.Operator().Find(ctx, "ch_1"); return err },
+			"find":  func(ctx context.Context) error { _, err := e.Operator().Find(ctx, "", "ch_1"); return err },
 			"history": func(ctx context.Context) error {
 				_, _, err := e.Operator().History(ctx, stet.HistoryQuery{})
 				return err

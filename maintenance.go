@@ -14,7 +14,7 @@ import (
 // Sweep looks at one page of runs whose lease has lapsed, and ends those that no request and no
 // [Completer] will take over: as a rule they become Unknown, as the next request would find. A run
 // that may be taken over is left alone for as long as its result would be kept, and then ends by
-// its own rule: see [LapseRule].
+// its own rule: see [LapseRule]. Sweep also does what [Operator.Inherit] does.
 //
 // Sweep returns how many records it changed and the cursor of the next page, "" after the last.
 // limit is how many it looks at; 0 means [DefaultLimit], and [MaxLimit] is the most. An error about
@@ -23,14 +23,16 @@ import (
 //
 // [Completer]: https://pkg.go.dev/github.com/stet-dev/stet/flow#Completer
 func (o *Operator) Sweep(ctx context.Context, after string, limit int) (n int, next string, err error) {
+	inherited, missed := o.Inherit(ctx)
 	q := Query{States: []State{Running}, After: after, Limit: limit}
-	return o.e.eachDue(ctx, q, func(ctx context.Context, h *Head) (bool, error) {
+	n, next, err = o.e.eachDue(ctx, q, func(ctx context.Context, h *Head) (bool, error) {
 		next, ok := ending(h)
 		if !ok {
 			return false, nil
 		}
 		return o.e.swap(ctx, h, next, nil, "sweeper")
 	})
+	return inherited + n, next, errors.Join(missed, err)
 }
 
 // causeForsaken is the Cause of a record that stopped at a recovery point, and was not taken up for
@@ -173,7 +175,7 @@ func (e *Engine) swap(ctx context.Context, h *Head, next Head, b *Body, by strin
 	defer call.release()
 	got, err := e.replace(call, h.Version, next, b)
 	if err == nil {
-		e.moved(&got, h.State, by)
+		e.moved(&got, h.origin(), by)
 	}
 	return err == nil, unlessOvertaken(err)
 }
@@ -199,6 +201,9 @@ func (o *Operator) Unknowns(ctx context.Context, after string, limit int) (heads
 // With giveUp, which says who gives up and why, the record becomes a dead letter instead, which
 // only operators end; a snooze ends with it.
 func (o *Operator) Probing(ctx context.Context, h *Head, in time.Duration, giveUp *Note) (Head, bool, error) {
+	if err := inBounds.Check(int64(in)); err != nil && giveUp == nil {
+		return Head{}, false, fmt.Errorf("stet: Probing: %w", err)
+	}
 	next := *h
 	next.Version, next.DueIn, next.Note = newVersion(), in, giveUp
 	if giveUp != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/execution"
 )
 
 var note = stet.Note{Who: "ops@host", Why: "asked the provider", Evidence: "ch_1"}
@@ -29,7 +30,7 @@ func TestResolvedAsCompleted(t *testing.T) { // I14
 	bubble(t, stet.Config{}, func(h *house) {
 		leave(h, stet.Unknown)
 		answer := result("found").Response
-		got, err := h.Operator().Resolve(h.t.Context(), request("k").ID, stet.Resolution{Response: &answer}, note)
+		got, err := h.Operator().Resolve(h.t.Context(), request("k").ID, execution.Of(h.t.Context(), h.Engine, request("k").ID), stet.Resolution{Response: &answer}, note)
 		if err != nil || !got.Reconciled || got.Note == nil || *got.Note != note || got.DueAt.Sub(got.UpdatedAt) != stet.DefaultRetain {
 			h.t.Fatalf("%+v, %v", got, err)
 		}
@@ -43,7 +44,7 @@ func TestResolvedAsCompleted(t *testing.T) { // I14
 func TestResolvedAsNotExecuted(t *testing.T) {
 	bubble(t, stet.Config{}, func(h *house) {
 		leave(h, stet.Unknown)
-		if _, err := h.Operator().Resolve(h.t.Context(), request("k").ID, stet.Resolution{}, note); err != nil {
+		if _, err := h.Operator().Resolve(h.t.Context(), request("k").ID, execution.Of(h.t.Context(), h.Engine, request("k").ID), stet.Resolution{}, note); err != nil {
 			h.t.Fatal(err)
 		}
 		c := h.begin(request("k"), stet.Execute).Claim
@@ -56,10 +57,9 @@ func TestResolvedAsNotExecuted(t *testing.T) {
 func TestLateHolderAfterResolve(t *testing.T) { // I3: the holder that comes back after a decision changes nothing
 	bubble(t, stet.Config{}, func(h *house) {
 		c := h.begin(request("k"), stet.Execute).Claim
-		after(stet.DefaultLease) // no sweeper ran: a lapsed lease is unknown
-		if _, err := h.Operator().Resolve(h.t.Context(), request("k").ID, stet.Resolution{}, note); err != nil {
-			h.t.Fatal(err)
-		}
+		after(stet.DefaultLease)
+		h.begin(request("k"), stet.Unresolved)
+		free(h.t, h.Engine, request("k").ID)
 		if err := c.Settle(h.t.Context(), result("late")); !errors.Is(err, stet.ErrFenced) {
 			h.t.Error(err)
 		}
@@ -70,7 +70,7 @@ func TestStatesThatRefuseAVerb(t *testing.T) {
 	answer := result("x").Response
 	verbs := map[string]func(h *house) error{
 		"resolve": func(h *house) error {
-			_, err := h.Operator().Resolve(h.t.Context(), request("k").ID, stet.Resolution{Response: &answer}, note)
+			_, err := h.Operator().Resolve(h.t.Context(), request("k").ID, execution.Of(h.t.Context(), h.Engine, request("k").ID), stet.Resolution{Response: &answer}, note)
 			return err
 		},
 		"purge": func(h *house) error { return h.Operator().Purge(h.t.Context(), request("k").ID, 0, note) },
@@ -117,11 +117,11 @@ func TestPublishedRecordsAreNotReinvented(t *testing.T) { // what was published 
 		h.settle(c)
 		answer := result("another").Response
 		for _, r := range []stet.Resolution{{}, {Response: &answer}} {
-			if _, err := h.Operator().Resolve(h.t.Context(), request("k").ID, r, note); !errors.Is(err, stet.ErrState) {
+			if _, err := h.Operator().Resolve(h.t.Context(), request("k").ID, execution.Of(h.t.Context(), h.Engine, request("k").ID), r, note); !errors.Is(err, stet.ErrState) {
 				h.t.Errorf("%+v: %v", r, err)
 			}
 		}
-		if _, err := h.Operator().Resolve(h.t.Context(), request("k").ID, stet.Resolution{Response: &answer, Kept: stet.KeptStatus}, note); err != nil {
+		if _, err := h.Operator().Resolve(h.t.Context(), request("k").ID, execution.Of(h.t.Context(), h.Engine, request("k").ID), stet.Resolution{Response: &answer, Kept: stet.KeptStatus}, note); err != nil {
 			h.t.Fatal(err)
 		}
 		if d := h.begin(request("k"), stet.Replay); d.Record.Response != nil || d.Record.Status != answer.Status {
@@ -167,18 +167,18 @@ func TestChangesNeedWhoWhyAndTheVersionDecidedOn(t *testing.T) {
 		leave(h, stet.Unknown)
 		id := request("k").ID
 		for _, n := range []stet.Note{{}, {Who: "me"}, {Why: "so"}, {Who: "me", Why: " \t\n"}, {Who: " ", Why: "so"}} { // D10
-			if _, err := h.Operator().Resolve(h.t.Context(), id, stet.Resolution{}, n); !errors.Is(err, stet.ErrNoReason) {
+			if _, err := h.Operator().Resolve(h.t.Context(), id, execution.Of(h.t.Context(), h.Engine, id), stet.Resolution{}, n); !errors.Is(err, stet.ErrNoReason) {
 				h.t.Errorf("%+v: %v", n, err)
 			}
 		}
 		seen := h.record("k").Version
-		if got, err := h.Operator().Resolve(h.t.Context(), id, stet.Resolution{Version: seen ^ 1}, note); !errors.Is(err, stet.ErrStale) || got.Version != seen {
+		if got, err := h.Operator().Resolve(h.t.Context(), id, stet.Execution{Version: seen ^ 1}, stet.Resolution{}, note); !errors.Is(err, stet.ErrStale) || got.Version != seen {
 			h.t.Errorf("%v, %v", got.Version, err)
 		}
-		if _, err := h.Operator().Resolve(h.t.Context(), id, stet.Resolution{Version: seen}, note); err != nil {
+		if _, err := h.Operator().Resolve(h.t.Context(), id, stet.Execution{Version: seen}, stet.Resolution{}, note); err != nil {
 			h.t.Error(err)
 		}
-		if _, err := h.Operator().Resolve(h.t.Context(), stet.ID{Scope: "s", Key: "absent"}, stet.Resolution{}, note); !errors.Is(err, stet.ErrNotFound) {
+		if _, err := h.Operator().Resolve(h.t.Context(), stet.ID{Scope: "s", Key: "absent"}, stet.Execution{Version: seen}, stet.Resolution{}, note); !errors.Is(err, stet.ErrNotFound) {
 			h.t.Error(err)
 		}
 	})
@@ -217,7 +217,7 @@ func TestOneProbeAtATime(t *testing.T) { // I14: ten keepers make one probe
 			h.t.Errorf("%+v, %v", got, err)
 		}
 		h.begin(request("k"), stet.Unresolved)
-		if _, err := h.Operator().Resolve(h.t.Context(), request("k").ID, stet.Resolution{}, note); err != nil || h.record("k").Escalated {
+		if _, err := h.Operator().Resolve(h.t.Context(), request("k").ID, execution.Of(h.t.Context(), h.Engine, request("k").ID), stet.Resolution{}, note); err != nil || h.record("k").Escalated {
 			h.t.Error("a dead letter was resolved, and is one", err)
 		}
 	})
@@ -240,6 +240,7 @@ func TestReleaseWaitsUntilTheAttemptHasSettled(t *testing.T) { // D09
 		"a lapsed run": func(t *testing.T, e *stet.Engine) stet.ID {
 			c := must(t, e, request("k"), stet.Execute).Claim
 			after(stet.DefaultLease)
+			must(t, e, request("k"), stet.Unresolved)
 			return c.ID()
 		},
 	} {
@@ -247,11 +248,11 @@ func TestReleaseWaitsUntilTheAttemptHasSettled(t *testing.T) { // D09
 			shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 				id := leave(t, e)
 				after(settle - time.Second)
-				h, err := e.Operator().Resolve(t.Context(), id, stet.Resolution{Settle: settle}, nothingHappened)
+				h, err := e.Operator().Resolve(t.Context(), id, execution.Of(t.Context(), e, id), stet.Resolution{Settle: settle}, nothingHappened)
 				if r, _ := s.read(id); !errors.Is(err, stet.ErrNotSettled) || h.Version != r.Version || !h.Ended().Add(settle).Equal(h.AsOf.Add(time.Second)) {
 					t.Fatalf("%v; it ended %v, and is read at %v", err, h.Ended(), h.AsOf)
 				}
-				now, err := e.Operator().Resolve(t.Context(), id, stet.Resolution{Settle: settle, Now: true, Version: h.Version}, nothingHappened)
+				now, err := e.Operator().Resolve(t.Context(), id, stet.Execution{Version: h.Version}, stet.Resolution{Settle: settle, Now: true}, nothingHappened)
 				if err != nil || now.State != stet.Retryable || now.Note.Evidence != "4m59s after the attempt ended, before it had settled" {
 					t.Errorf("%v %+v, %v", now.State, now.Note, err)
 				}
@@ -259,13 +260,14 @@ func TestReleaseWaitsUntilTheAttemptHasSettled(t *testing.T) { // D09
 			shelved(t, stet.Config{}, func(t *testing.T, _ *fakeStore, e *stet.Engine) {
 				id := leave(t, e)
 				after(settle)
-				h, err := e.Operator().Resolve(t.Context(), id, stet.Resolution{Settle: settle}, nothingHappened)
+				h, err := e.Operator().Resolve(t.Context(), id, execution.Of(t.Context(), e, id), stet.Resolution{Settle: settle}, nothingHappened)
 				if err != nil || h.State != stet.Retryable || h.Note.Evidence != "" {
 					t.Errorf("%v %+v, %v", h.State, h.Note, err)
 				}
 			})
 			shelved(t, stet.Config{}, func(t *testing.T, _ *fakeStore, e *stet.Engine) { // that it did happen needs no time
-				if _, err := e.Operator().Resolve(t.Context(), leave(t, e), stet.Resolution{Settle: settle, Response: &stet.Response{Status: 201}}, note); err != nil {
+				id := leave(t, e)
+				if _, err := e.Operator().Resolve(t.Context(), id, execution.Of(t.Context(), e, id), stet.Resolution{Settle: settle, Response: &stet.Response{Status: 201}}, note); err != nil {
 					t.Error(err)
 				}
 			})

@@ -25,6 +25,9 @@ func (e *Engine) Operator() *Operator { return &Operator{e} }
 // List pages through records: see [Lister]. Stet's own records are included only if the query asks
 // for [OwnScope]. It changes nothing. The error is [ErrUnsupported] if the store cannot list.
 func (o *Operator) List(ctx context.Context, q Query) (heads []Head, next string, err error) {
+	if err := queryBounds.Check(&q); err != nil {
+		return nil, "", err
+	}
 	err = look(ctx, o.e, "list", errNoList, func(ctx context.Context, l Lister) error {
 		heads, next, err = l.List(ctx, q)
 		return err
@@ -35,6 +38,9 @@ func (o *Operator) List(ctx context.Context, q Query) (heads []Head, next string
 // Count counts records: see [Counter]. Stet's own records are counted only if the query asks for
 // [OwnScope]. It changes nothing. The error is [ErrUnsupported] if the store cannot count.
 func (o *Operator) Count(ctx context.Context, q Query) (n int, err error) {
+	if err := queryBounds.Check(&q); err != nil {
+		return 0, err
+	}
 	err = look(ctx, o.e, "count", errNoCount, func(ctx context.Context, c Counter) error {
 		mine := o.e.ownCount(ctx, &q)
 		if mine > 0 {
@@ -69,6 +75,9 @@ func look[T any](ctx context.Context, e *Engine, op string, lacks error, ask fun
 // History pages through the changes that operators and loops made: see [Historian]. The error is
 // [ErrUnsupported] if the store keeps no history.
 func (o *Operator) History(ctx context.Context, q HistoryQuery) (changes []Change, next string, err error) {
+	if err := historyQueryBounds.Check(&q); err != nil {
+		return nil, "", err
+	}
 	err = look(ctx, o.e, "history", errNoHistory, func(ctx context.Context, h Historian) error {
 		changes, next, err = h.History(ctx, q)
 		return err
@@ -76,11 +85,11 @@ func (o *Operator) History(ctx context.Context, q HistoryQuery) (changes []Chang
 	return changes, next, err
 }
 
-// Find returns the records that other systems know by name: see [Finder]. The error is
-// [ErrUnsupported] if the store cannot find them.
-func (o *Operator) Find(ctx context.Context, name string) (heads []Head, err error) {
+// Find returns the records of a scope that other systems know by name, or those of all scopes if
+// scope is empty: see [Finder]. The error is [ErrUnsupported] if the store cannot find them.
+func (o *Operator) Find(ctx context.Context, scope Scope, name string) (heads []Head, err error) {
 	err = look(ctx, o.e, "find", errNoFind, func(ctx context.Context, f Finder) error {
-		heads, err = f.Find(ctx, name)
+		heads, err = f.Find(ctx, scope, name)
 		return err
 	})
 	return heads, err

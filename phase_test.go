@@ -44,11 +44,11 @@ func TestCourse(t *testing.T) { // A16, I3
 	}
 	for p := range phases {
 		for d := range deeds {
-			want, ok := said[p][d]
-			if p.allows(d) != ok {
-				t.Errorf("%v, deed %d: allowed %v, want %v", p, d, p.allows(d), ok)
+			want, may := said[p][d]
+			if p.allows(d) != may {
+				t.Errorf("%v, deed %d: allowed %v, want %v", p, d, p.allows(d), may)
 			}
-			if ok && p.allows(d) && p.after(d) != want.to {
+			if may && p.allows(d) && p.after(d) != want.to {
 				t.Errorf("%v, deed %d: leads to %v, want %v: %s", p, d, p.after(d), want.to, want.why)
 			}
 		}
@@ -62,7 +62,7 @@ func TestClaimsKeepToTheCourse(t *testing.T) { // A16
 		for d, do := range map[deed]func(c *Claim) error{
 			step:    func(c *Claim) error { return c.Renew(t.Context()) },
 			join:    func(c *Claim) error { return c.In(nil) },
-			settle:  func(c *Claim) error { c.Completed(); return c.Settle(t.Context(), Outcome{}) },
+			settle:  func(c *Claim) error { c.Completed(); return c.Settle(t.Context(), created) },
 			doubt:   func(c *Claim) error { c.Unknown("x"); return c.Settle(t.Context(), Outcome{}) },
 			suspend: func(c *Claim) error { return c.Suspend(t.Context(), Step{Point: "p"}, 0) },
 		} {
@@ -79,6 +79,8 @@ func TestClaimsKeepToTheCourse(t *testing.T) { // A16
 		}
 	}
 }
+
+var created = Outcome{Response: Response{Status: 201}}
 
 // claimIn returns a claim that got into its phase by its own methods.
 func claimIn(t *testing.T, p phase) *Claim {
@@ -97,12 +99,12 @@ func claimIn(t *testing.T, p phase) *Claim {
 	case joined:
 		err = c.In(nil)
 	case promised:
-		err = errors.Join(c.In(nil), c.Settle(t.Context(), Outcome{}))
+		err = errors.Join(c.In(nil), c.Settle(t.Context(), created))
 	case doubted:
 		c.Unknown("x")
 		err = c.Settle(t.Context(), Outcome{})
 	case ended:
-		err = c.Settle(t.Context(), Outcome{})
+		err = c.Settle(t.Context(), created)
 	}
 	if err != nil || c.phase != p {
 		t.Fatalf("%v: it is %v, %v", p, c.phase, err)
@@ -115,6 +117,8 @@ type oneRecord struct {
 	Store
 	r Record
 }
+
+func (s *oneRecord) Get(context.Context, ID) (Record, error) { return s.r, nil }
 
 func (s *oneRecord) Bind(any) (Store, error) { return s, nil }
 

@@ -70,6 +70,9 @@ type Recipe struct {
 	// Headers are the request header fields that count, by name in any case. None do otherwise, but
 	// for Content-Type and Content-Encoding as part of the body.
 	Headers []string
+	// Host makes the host that a request is for count, as [Subject].Host has it: one service under
+	// several names then answers each name by itself.
+	Host bool
 	// Decode undoes Content-Encoding gzip first, up to 4 MiB, so that a compressed retry of a plain
 	// request is the same. Without it the body counts as it was sent.
 	Decode bool
@@ -96,6 +99,7 @@ const (
 // The words a recipe's text is made of.
 const (
 	wordDecode    = "decode"
+	wordHost      = "host"
 	prefixField   = "+"
 	prefixExclude = "-"
 	prefixHeader  = "h:"
@@ -113,6 +117,9 @@ func (r Recipe) String() string {
 	b.WriteString(cmp.Or(r.version, recipeVersion) + " " + r.Body.String())
 	if r.Decode {
 		b.WriteString(" " + wordDecode)
+	}
+	if r.Host { // an older program does not know the word, and refuses the record instead of comparing less
+		b.WriteString(" " + wordHost)
 	}
 	writeWords(&b, prefixField, r.Fields)
 	writeWords(&b, prefixExclude, r.Exclude)
@@ -181,8 +188,12 @@ func parseRecipe(s string) (r Recipe, err error) {
 }
 
 func (r *Recipe) add(word string) error {
-	if word == wordDecode {
+	switch word {
+	case wordDecode:
 		r.Decode = true
+		return nil
+	case wordHost:
+		r.Host = true
 		return nil
 	}
 	for _, list := range []struct {
@@ -203,9 +214,10 @@ func (r *Recipe) add(word string) error {
 
 // Validate reports why the recipe cannot be used, naming the field.
 func (r Recipe) Validate() error {
+	if err := recipeBounds.Check(&r); err != nil {
+		return err
+	}
 	switch {
-	case int(r.Body) >= len(bodyModes):
-		return fmt.Errorf("recipe: Body: unknown mode %d", uint8(r.Body))
 	case r.Body == BodyFields && len(r.Fields) == 0:
 		return errors.New("recipe: Fields: body mode fields needs at least one JSON pointer")
 	case r.Body != BodyFields && len(r.Fields) > 0:
@@ -227,6 +239,9 @@ func (r Recipe) Validate() error {
 			return fmt.Errorf("recipe: Headers: %q is not a header field name", h)
 		}
 		if slices.Contains(transportHeaders[:], strings.ToLower(h)) {
+			if strings.EqualFold(h, wordHost) {
+				return fmt.Errorf("recipe: Headers: %s is no header to net/http: set Host, which compares its one form", h)
+			}
 			return fmt.Errorf("recipe: Headers: %s says how a message travels, not what it asks for", h)
 		}
 	}

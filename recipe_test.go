@@ -18,6 +18,7 @@ func TestRecipeText(t *testing.T) {
 		{Recipe{Body: BodyFields, Fields: []string{"/currency", "/amount", "/currency"}}, "2 fields +/amount +/currency"},
 		{Recipe{Body: BodyFields, Fields: []string{""}, Exclude: []string{"/a", "/"}}, "2 fields + -/ -/a"},
 		{Recipe{Body: BodyRaw, Headers: []string{"Api-Version"}}, "2 raw h:api-version"},
+		{Recipe{Host: true, Headers: []string{"Api-Version"}, Decode: true}, "2 auto decode host h:api-version"},
 		{Recipe{Headers: []string{"B", "a", "A", "b"}, Decode: true}, "2 auto decode h:a h:b"},
 		{Recipe{Exclude: []string{"/a b", "/100%", "/é", "/~0~1", "/\n", "/decode"}}, "2 auto -/%0A -/100%25 -/a%20b -/decode -/~0~1 -/%C3%A9"},
 	} {
@@ -59,6 +60,7 @@ func TestParseRecipeRefuses(t *testing.T) {
 		"1 auto -/a -/a":       "canonical form",
 		"1 auto decode decode": "canonical form",
 		"1 auto h:A":           "canonical form",
+		"2 auto host decode":   "canonical form",
 		"1 auto h:a -/a":       "canonical form",
 		"1 auto -/%61":         "canonical form",
 		"1 auto -/%e9%c3":      "UTF-8",
@@ -96,7 +98,7 @@ func TestRecipeValidate(t *testing.T) {
 		{Recipe{Headers: []string{"X Y"}}, []string{"Headers", `"X Y"`}},
 		{Recipe{Headers: []string{""}}, []string{"Headers"}},
 		{Recipe{Headers: []string{"Content-Length"}}, []string{"Headers", "Content-Length", "travels"}}, // FP-27
-		{Recipe{Headers: []string{"host"}}, []string{"Headers", "host"}},
+		{Recipe{Headers: []string{"host"}}, []string{"Headers", "host", "set Host"}},
 		{Recipe{Exclude: []string{"/" + strings.Repeat("a", maxRecipe)}}, []string{"bytes long"}},
 	} {
 		err := c.recipe.Validate()

@@ -87,8 +87,21 @@ func (r LapseRule) Valid() bool { return r <= LapseAtomic }
 type Rules struct {
 	Retain       time.Duration // how long a result is replayed
 	KeepExpired  time.Duration // >0: for so long after retention the key is refused instead of free
-	FromCreation bool          // retention counts from CreatedAt instead of CompletedAt
+	FromCreation bool          // retention counts from CreatedAt instead of CompletedAt, and lasts 15 minutes from then at least
 	OnLapse      LapseRule
+}
+
+// leastRetention is for how long a result is kept after it became known, however old its key is by
+// then: its client has to be able to ask for it. A shorter Retain is kept to.
+const leastRetention = 15 * time.Minute
+
+// retention is for how long a result is kept from now on that becomes known when its record has
+// this age. All who store one count it here.
+func (r *Rules) retention(age time.Duration) time.Duration {
+	if !r.FromCreation {
+		return r.Retain
+	}
+	return max(r.Retain-age, min(r.Retain, leastRetention))
 }
 
 // Note says who changed a record other than by running it, why, and on what evidence. It travels in
@@ -210,6 +223,10 @@ type Body struct {
 	Response *Response
 	Request  []byte
 	Progress []byte
+	// Left, above 0, says that there is a body, and that it was not read, because it takes about
+	// that many bytes of memory and the context had room for less: see [WithMaxBody]. All else is
+	// zero then. It comes out of a store, and never goes into one.
+	Left int64
 }
 
 // Record is all that is known about a key.

@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/stet-dev/stet/internal/walk"
@@ -21,9 +18,9 @@ var (
 	ErrNoReason = errors.New("stet: a change needs who makes it and why")
 	// ErrOtherAttempt is returned when the evidence is about another attempt than the record's.
 	ErrOtherAttempt = errors.New("stet: the evidence is about another attempt than the record's")
-	// ErrContradicted is returned when the record has a late answer of its handler, which says that
-	// the effect happened.
-	ErrContradicted = errors.New("stet: a late answer of the handler says that it happened")
+	// ErrContradicted is returned when the record has an answer, which may have come too late to be
+	// its result, and which is another outcome than the evidence says, or has another body.
+	ErrContradicted = errors.New("stet: the handler's answer says otherwise")
 	// ErrAttended is returned while the handler has not returned, as far as is known: its effect
 	// may still come.
 	ErrAttended = errors.New("stet: the handler may still be running")
@@ -42,95 +39,131 @@ var (
 type Resolution struct {
 	Response *Response
 	Kept     Kept // less than whole where not all of the response is known
-	// Version, if not 0, is the version that the decision was made on: if the record has another
-	// one, nothing is changed ([ErrStale]).
-	Version Version
-	// Attempt and Fence, if not 0, are what the evidence is about: [Head].Attempt, and
-	// [Head.Fence], which also tells one life of a key from another. Evidence about another attempt
-	// than the record's is [ErrOtherAttempt].
-	Attempt int
-	Fence   int64
+	// Substitute says that Response does not claim to be what the handler answered, such as a
+	// probe's: retries receive it only where nothing is known of the handler's own answer.
+	Substitute bool
 	// Settle is how long the record must have had no holder at work before the claim that nothing
 	// happened is believed: longer than a request can be under way. 0 means no time at all.
 	Settle time.Duration
 	// Now frees a key without waiting: before Settle is over ([ErrNotSettled]), and while the
-	// handler has not returned ([ErrAttended]). Override does so also against an answer that came
-	// too late ([ErrContradicted]), which no waiting cures. Both are for operators who have seen
-	// what speaks against it; the history keeps that with the evidence.
+	// handler has not returned ([ErrAttended]). Override also goes against an answer that came too
+	// late ([ErrContradicted]), which no waiting cures. Both are for operators who have seen what
+	// speaks against it; the history keeps that with the evidence.
 	Now, Override bool
 }
 
-// Resolve ends what is unknown, on evidence. Either the effect happened, and r has the response
-// that retries receive from now on, or it provably did not, and one retry may run (I14). The note's
-// Who and Why are required, and are kept in the history: see [Historian]. A lapsed lease counts as
-// unknown; any other state is [ErrState]. If bytes of an answer have left, only the status may be
-// given, since no other answer may follow them. If the record was changed meanwhile, the error is
-// [ErrStale].
+// Resolve ends what is unknown, on evidence about the execution that of names. Either the effect
+// happened, or it provably did not, and one retry may run (I14). The note's Who and Why are
+// required, and are kept in the history: see [Historian]. A lapsed lease counts as unknown; any
+// other state is [ErrState].
+//
+//	head, err := operator.Resolve(ctx, id, stet.Execution{Fence: fence}, stet.Resolution{}, note)
+//
+// Evidence decides whether it happened, and the handler's own answer, if it came too late, decides
+// what retries receive: r.Response is stored only where no such answer is held. If r.Response says
+// another outcome than that answer, or has another body without being a Substitute, the error is
+// [ErrContradicted]. If bytes of an answer have left, only the status may be given, since no other
+// answer may follow them.
+//
+// The error is [ErrUnnamed] if of names no execution, and [ErrOtherAttempt] if it names another
+// than the record's, or [ErrStale] if it is another by its version. That an earlier execution of
+// this life had its effect is proof of an effect that was thought not to have happened: it ends
+// nothing here, and is told as [DoubleEffect].
 //
 // That nothing happened is not believed against what the record knows. The error is
 // [ErrContradicted] if a late answer says otherwise, [ErrAttended] while the handler has not
-// returned, and [ErrNotSettled] until r.Settle after that; the returned Head is the record's,
-// unchanged.
+// returned, or may still come back to say so, and [ErrNotSettled] until r.Settle after that; the
+// returned Head is the record's.
 //
 // On a store that is a [Historian], a note with a Notice changes a record once: a second time is
 // [ErrKnown], whatever became of the record since.
-func (o *Operator) Resolve(ctx context.Context, id ID, r Resolution, n Note) (Head, error) {
-	return o.e.change(ctx, id, r.Version, n, "resolve", func(h *Head, b *Body) (*Body, error) {
-		if err := r.fits(h, b); err != nil {
-			return nil, err
-		}
-		h.Escalated, h.DueIn = false, h.Rules.Retain
-		if r.Response == nil {
-			h.Note.Evidence = r.overrides(h, b, h.Note.Evidence)
-			h.State, h.Cause = Retryable, "resolved"
-			return withoutLate(b), nil
-		}
-		h.State, h.Cause, h.Reconciled, h.Kept = Completed, "", true, r.Kept
-		h.Status, h.Size = r.Response.Status, int64(len(r.Response.Body))
-		if r.Kept == KeptStatus {
-			return &Body{}, nil
-		}
-		return &Body{Response: r.Response}, nil
+func (o *Operator) Resolve(ctx context.Context, id ID, of Execution, r Resolution, n Note) (Head, error) {
+	if err := cmp.Or(resolutionBounds.Check(&r), of.named(r.Response != nil)); err != nil {
+		return Head{}, fmt.Errorf("stet: resolve: %w", err)
+	}
+	h, err := o.e.change(ctx, id, of.Version, n, "resolve", func(h *Head, b *Body) (*Body, error) {
+		return r.end(&of, h, b)
 	})
+	switch {
+	case errors.Is(err, ErrOtherAttempt) && r.Response != nil && of.earlier(&h):
+		o.e.tellDoubleEffect(&h, &of, r.Response.Status, n)
+	case errors.Is(err, errUnseenLapse): // its holder may be alive, and hears now that it has to say so
+		call := detach(ctx, o.e.cfg.StoreTimeout)
+		defer call.release()
+		if seen, failed := o.e.replace(call, h.Version, lapsed(&h), nil); failed == nil {
+			o.e.moved(&seen, h.origin(), "operator")
+			h = seen
+		}
+	}
+	return h, err
 }
 
-// fits says why r cannot end the record, or nil.
-func (r *Resolution) fits(h *Head, b *Body) error {
+// end makes h the head that the evidence leaves, and returns its body.
+func (r *Resolution) end(of *Execution, h *Head, b *Body) (*Body, error) {
+	if err := r.fits(of, h, b); err != nil {
+		return nil, err
+	}
+	e, err := r.conclude(h, b)
+	if err != nil {
+		return nil, err
+	}
+	if e.state == Retryable {
+		if err := r.waits(h); err != nil {
+			return nil, err
+		}
+		h.Note.Evidence = r.overrides(h, b, h.Note.Evidence)
+		h.State, h.Cause, h.Escalated, h.DueIn = Retryable, "resolved", false, h.Rules.Retain
+		return withoutLate(b), nil
+	}
+	h.Note.Evidence = r.overrides(h, b, h.Note.Evidence)
+	h.State, h.Escalated, h.Reconciled = Completed, false, true
+	if h.Cause != CauseDoubleEffect {
+		h.Cause = ""
+	}
+	h.DueIn = h.Rules.retention(h.AsOf.Sub(h.CreatedAt))
+	h.Status, h.Size, h.Kept = e.status, e.size, e.kept
+	if e.kept == KeptStatus {
+		return &Body{}, nil
+	}
+	return &Body{Response: e.response}, nil
+}
+
+// fits says why no evidence of r's kind can end the record, or nil.
+func (r *Resolution) fits(of *Execution, h *Head, b *Body) error {
+	if err := of.matches(h); err != nil {
+		return err
+	}
 	switch {
-	case r.Attempt != 0 && r.Attempt != h.Attempt, r.Fence != 0 && r.Fence != h.Fence():
-		return ErrOtherAttempt
-	case !h.InDoubt():
-		return fmt.Errorf("%w: it is %s, not unknown", ErrState, h.State)
-	case r.Response == nil && h.Published:
-		return fmt.Errorf("%w: bytes of an answer have left, so that it did happen", ErrState)
-	case h.Published && r.Kept != KeptStatus:
-		return fmt.Errorf("%w: bytes of an answer have left, and another may not follow: give the status alone", ErrState)
-	case r.Response == nil && !r.Override && b.Response != nil:
-		return ErrContradicted
-	case r.Response == nil && !r.Override && !r.Now && h.Attended():
+	case h.InDoubt():
+		return nil
+	case h.State == Completed && r.Response != nil && !r.repeats(h, b):
+		return fmt.Errorf("%w: it is completed, with status %d: %w", ErrState, h.Status, ErrContradicted)
+	}
+	return fmt.Errorf("%w: it is %s, not unknown", ErrState, h.State)
+}
+
+// holderGrace is how long a holder has to say that its handler still works, after it was noticed
+// that its lease is over: a process that had lost the store hears of its lapse when the store is
+// back, at the same time as all others. It is longer than the longest pause between two tries of
+// such a process, and the default StoreTimeout (K03).
+const holderGrace = 10 * time.Second
+
+// errUnseenLapse is for a record whose lease is over, which was not noticed until now.
+var errUnseenLapse = fmt.Errorf("%w: its lease ended, and its process has %s from now to say that it lives", ErrAttended, holderGrace)
+
+// waits says for what the statement that nothing happened has to wait.
+func (r *Resolution) waits(h *Head) error {
+	switch {
+	case r.Now, r.Override:
+		return nil
+	case h.State == Running && judge(h, true).move == lapse: // any other may run again without evidence
+		return errUnseenLapse
+	case h.Attended(), h.Cause == causeLapsed && h.Idle() < holderGrace:
 		return ErrAttended
-	case r.Response == nil && !r.Override && !r.Now && h.Idle() < r.Settle:
+	case h.Idle() < r.Settle:
 		return ErrNotSettled
 	}
 	return nil
-}
-
-// overrides adds to the evidence what spoke against it.
-func (r *Resolution) overrides(h *Head, b *Body, evidence string) string {
-	var against []string
-	if evidence != "" {
-		against = append(against, evidence)
-	}
-	if b.Response != nil {
-		against = append(against, fmt.Sprintf("against a late answer with status %d", b.Response.Status))
-	}
-	switch idle := h.Idle(); {
-	case h.Attended():
-		against = append(against, "against a handler that had not returned")
-	case idle < r.Settle:
-		against = append(against, fmt.Sprintf("%s after the attempt ended, before it had settled", idle.Truncate(time.Second)))
-	}
-	return strings.Join(against, "; ")
 }
 
 // withoutLate is the body without a late result that was not adopted; nil if there is none.
@@ -167,8 +200,8 @@ func (o *Operator) Purge(ctx context.Context, id ID, version Version, n Note) er
 // [ErrKeptLonger], because no key is free before its client was told. version is as in
 // [Resolution]. A record without a result, or whose retention is over, is [ErrState].
 func (o *Operator) Extend(ctx context.Context, id ID, version Version, retain time.Duration, n Note) (Head, error) {
-	if retain <= 0 {
-		return Head{}, fmt.Errorf("stet: Extend: %s is no time to keep a result", retain)
+	if err := extendBounds.Check(int64(retain)); err != nil {
+		return Head{}, fmt.Errorf("stet: Extend: %w", err)
 	}
 	return o.e.change(ctx, id, version, n, "extend", func(h *Head, _ *Body) (*Body, error) {
 		switch {
@@ -222,7 +255,7 @@ func (e *Engine) change(
 		switch {
 		case err == nil:
 			if r.State != Unknown || got.State != Unknown { // who looks at it is no transition
-				e.moved(&got, r.State, "operator")
+				e.moved(&got, r.origin(), "operator")
 			}
 			return got, nil
 		case !errors.Is(err, ErrStale) || version != 0:
@@ -234,8 +267,17 @@ func (e *Engine) change(
 
 // known reports whether the history of id has a change by this notice.
 func (e *Engine) known(ctx context.Context, id ID, notice string) (bool, error) {
+	if notice == "" {
+		return false, nil
+	}
+	return e.inHistory(ctx, id, func(c *Change) bool { return c.Note.Notice == notice })
+}
+
+// inHistory reports whether the history of id has a change that is looked for. A store without a
+// history has none.
+func (e *Engine) inHistory(ctx context.Context, id ID, is func(c *Change) bool) (bool, error) {
 	h, ok := As[Historian](e.store)
-	if notice == "" || !ok {
+	if !ok {
 		return false, nil
 	}
 	for changes, err := range walk.Pages(func(after string) (changes []Change, next string, err error) {
@@ -243,8 +285,13 @@ func (e *Engine) known(ctx context.Context, id ID, notice string) (bool, error) 
 		err = e.observed("history", func() (err error) { changes, next, err = h.History(ctx, q); return err })
 		return changes, next, err
 	}) {
-		if err != nil || slices.ContainsFunc(changes, func(c Change) bool { return c.Note.Notice == notice }) {
-			return err == nil, err
+		if err != nil {
+			return false, err
+		}
+		for i := range changes {
+			if is(&changes[i]) {
+				return true, nil
+			}
 		}
 	}
 	return false, nil
@@ -265,124 +312,3 @@ func (c *Change) Action() string {
 }
 
 var actions = map[State]string{Running: "reopen", Completed: "resolve", Retryable: "release", Unknown: "escalate", Expired: "purge"}
-
-// witnessFor is how long a result that could not be stored before its lease ended is kept to be
-// stored as evidence: long enough for a store to be repaired, and no longer than answers should be
-// kept in memory.
-const witnessFor = 15 * time.Minute
-
-// causeContradicted is the Cause of a record that was freed on evidence that nothing had happened,
-// before its handler returned with an answer: which of them is right is not known.
-const causeContradicted = "contradicted"
-
-// testify stores a result that came too late with its record, which stays unknown: the result can
-// change nothing any more, but it is evidence for the reconciler or operator who ends the record
-// (SF-05). The response is kept in the record's Body, and no retry receives it before it is
-// adopted; the history says when it came. A key that was freed meanwhile, and not used, becomes
-// unknown again. A record that has gone on since, in another run or life, is left alone. It returns
-// true if there is nothing left to do.
-func (c *Claim) testify(call *detached, h *Head, b *Body) (bool, error) {
-	have, err := c.e.get(call, c.id)
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return true, nil
-	case err != nil:
-		return false, err
-	case !have.CreatedAt.Equal(h.CreatedAt) || have.Attempt != h.Attempt:
-		return true, nil
-	}
-	from, next := have.State, have.Head
-	switch {
-	case have.State == Running && judge(&have.Head, true).move == lapse:
-		next = lapsed(&have.Head)
-	case have.State == Running && !have.Over(): // by the store's clock the lease is not over yet
-		return false, nil
-	case have.State == Retryable && h.State == Completed: // what freed the key is contradicted, and no retry has run
-		next.State, next.Cause = Unknown, causeContradicted
-	case have.State != Unknown:
-		return true, nil
-	}
-	note := Note{Who: c.e.cfg.Holder, Why: "a result that came too late", Evidence: evidence(h)}
-	same := h.State == Completed && !have.Late().IsZero() && have.Status == h.Status && have.Size == h.Size
-	if same || have.Note != nil && *have.Note == note { // it was written, and the answer was lost
-		return true, nil
-	}
-	if next.Version, next.Note, next.DueIn = newVersion(), &note, 0; next.Escalated { // people have it
-		next.DueIn = Never
-	}
-	if from == Unknown {
-		next.keepSince(have.Ended())
-	}
-	next.Took = have.AsOf.Sub(have.CreatedAt) // the handler has only now returned
-	var body *Body
-	if h.State == Completed {
-		next.Status, next.Size, next.Kept = h.Status, h.Size, h.Kept
-		body = &Body{Response: b.Response, Request: have.Request, Progress: have.Progress}
-		if body.Response == nil {
-			body.Response = &Response{Status: h.Status}
-		}
-		a := next.attention()
-		a.Late, a.Snooze = have.AsOf.UTC(), nil // it is news
-		next.setAttention(&a)
-	}
-	got, err := c.e.replace(call, have.Version, next, body)
-	if err == nil && from != Unknown {
-		c.e.moved(&got, from, "holder")
-	}
-	return err == nil, err
-}
-
-func evidence(h *Head) string {
-	if h.State == Completed {
-		return fmt.Sprintf("attempt %d was answered %d, with %d bytes", h.Attempt, h.Status, h.Size)
-	}
-	return fmt.Sprintf("attempt %d stated that nothing happened", h.Attempt)
-}
-
-// testifies reports whether h is evidence: an outcome that is itself unknown is none.
-func testifies(h *Head) bool { return h.State == Completed || h.State == Retryable }
-
-// testifyOnce is for a holder that was overtaken, and waits.
-func (c *Claim) testifyOnce(ctx context.Context, h *Head, b *Body) {
-	if !testifies(h) {
-		return
-	}
-	call := detach(ctx, c.e.cfg.StoreTimeout)
-	defer call.release()
-	for pause := firstWait; ; {
-		done, err := c.testify(call, h, b)
-		if done || err == nil || !errors.Is(err, ErrStale) || !sleep(call, &pause, call.deadline()) {
-			return
-		}
-	}
-}
-
-// testifyLater is for a store that did not take the result while the lease lasted. It tries for a
-// while, and once more when a caller waits in Drain: a process that ends does not wait for a store
-// that is away.
-func (c *Claim) testifyLater(ctx context.Context, h Head, b *Body) {
-	if !testifies(&h) {
-		return
-	}
-	end := time.Now().Add(witnessFor)
-	c.e.Go(maxCleanups, func() {
-		hurried := c.e.chores.hurried()
-		for pause := 100 * firstWait; ; pause = min(2*pause, c.e.cfg.StoreTimeout) {
-			t := time.NewTimer(pause/2 + rand.N(pause))
-			last := false
-			select {
-			case <-t.C:
-				last = !time.Now().Before(end)
-			case <-hurried:
-				last = true
-				t.Stop()
-			}
-			call := detach(ctx, c.e.cfg.StoreTimeout)
-			done, _ := c.testify(call, &h, b)
-			call.release()
-			if done || last {
-				return
-			}
-		}
-	})
-}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/execution"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -52,7 +53,7 @@ func TestADecisionIsMadeOnce(t *testing.T) { // A01, I1
 		t.Fatal(err)
 	}
 	free := stet.Resolution{Override: true} // whatever the record says of a handler
-	if _, err := e.Operator().Resolve(t.Context(), id, free, stet.Note{Who: "w", Why: "y"}); !errors.Is(err, stet.ErrStale) {
+	if _, err := e.Operator().Resolve(t.Context(), id, execution.Of(t.Context(), e, id), free, stet.Note{Who: "w", Why: "y"}); !errors.Is(err, stet.ErrStale) {
 		t.Errorf("%v, want ErrStale", err)
 	}
 	if r, err := e.Get(t.Context(), id); err != nil || r.State != stet.Unknown || r.Attempt != 2 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/execution"
 )
 
 func resumable(key string) stet.Request {
@@ -28,7 +29,7 @@ func TestReservationKeepsWhatResumingNeeds(t *testing.T) { // CR-14
 		if n, _, _ := e.Operator().Sweep(t.Context(), "", 0); n != 0 {
 			t.Error("swept")
 		}
-		heads, _, err := e.Operator().Abandoned(t.Context(), "", 0)
+		heads, _, err := e.Operator().Abandoned(t.Context(), stet.Query{})
 		if err != nil || len(heads) != 1 {
 			t.Fatal(heads, err)
 		}
@@ -116,9 +117,13 @@ func TestResumeWithoutAnAnswer(t *testing.T) { // W2: the lost write is the proo
 func TestReopen(t *testing.T) { // I14
 	step := stet.Step{Point: "second", Progress: []byte("2"), DownstreamID: "ch_2"}
 	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
-		refused := func(id stet.ID, version stet.Version, s stet.Step, n stet.Note, want error) {
+		refused := func(id stet.ID, version stet.Version, s stet.Step, n stet.Note, want error) { // 0: as it is now
 			t.Helper()
-			if _, err := e.Operator().Reopen(t.Context(), id, version, s, n); !errors.Is(err, want) {
+			of := stet.Execution{Version: version}
+			if version == 0 {
+				of = execution.Of(t.Context(), e, id)
+			}
+			if _, err := e.Operator().Reopen(t.Context(), id, of, s, n); !errors.Is(err, want) {
 				t.Errorf("%v, want %v", err, want)
 			}
 		}
@@ -132,10 +137,11 @@ func TestReopen(t *testing.T) { // I14
 		refused(c.ID(), 0, stet.Step{}, note, stet.ErrState)
 		refused(c.ID(), 0, step, stet.Note{Who: "clerk"}, stet.ErrNoReason)
 
-		h, err := e.Operator().Reopen(t.Context(), c.ID(), have.Version, step, note)
+		h, err := e.Operator().Reopen(t.Context(), c.ID(), stet.Execution{Version: have.Version}, step, note)
 		if err != nil || h.State != stet.Running || h.Cause != "" || h.Point != "second" || h.DownstreamID != "ch_2" {
 			t.Fatalf("%+v, %v", h, err)
 		}
+		c.Completed()
 		if err := c.Settle(t.Context(), result("late")); !errors.Is(err, stet.ErrFenced) { // I3
 			t.Errorf("the holder who could not tell: %v", err)
 		}

@@ -13,39 +13,71 @@ type Outcome struct {
 	Response Response
 	Size     int64 // of the body as sent; 0 means len(Response.Body)
 	Kept     Kept  // how much of Response there is
+	// Withheld says that the client is not told this outcome unless it is stored.
+	Withheld bool
+}
+
+// check returns an error if o is out of bounds for what was stated.
+func (o *Outcome) check(stated State) error {
+	if testifies := stated != Retryable && stated != Unknown; testifies || o.Response.Status != 0 {
+		if err := statusBounds.Check(int64(o.Response.Status)); err != nil {
+			return err
+		}
+	}
+	if err := keptBounds.Check(int64(o.Kept)); err != nil {
+		return err
+	}
+	return sizeBounds.Check(o.Size)
 }
 
 // Settle stores the outcome of the run: Completed with o or, after NotExecuted, Unknown or Overdue,
 // what was stated (with the status of o, but without its body). It returns nil when that is stored.
+// An o that cannot be replayed, such as one whose status is not from 200 to 999, is refused with an
+// error that says so, and the claim stays as it is.
 //
-// [ErrFenced] means that another holder has taken over the record. Any other error means that the
-// store did not answer within StoreTimeout; the end of ctx ends nothing. Settle then goes on trying
-// in the background until the lease is over: the key stays reserved meanwhile, and becomes unknown
-// afterwards (W5).
+// [ErrFenced] means that another holder has taken over the record, or that others have decided on
+// it. Any other error means that the store did not answer within StoreTimeout; the end of ctx ends
+// nothing. Either way the outcome is not lost. It is stored as soon as the store takes it: as the
+// result if no other execution has begun, and else as evidence (W5). See [Engine.Unstored].
 //
 // A claim that was settled as unknown may be settled once more, by a holder that has learned the
-// outcome, unless another has changed the record since. An outcome that comes too late for that is
-// left with the record as evidence.
+// outcome and states it, with [Claim.Completed] or [Claim.NotExecuted]: that is the result as long
+// as no other execution has begun and no decision was made on the record, and evidence otherwise.
 func (c *Claim) Settle(ctx context.Context, o Outcome) error {
 	if err := c.turn(); err != nil {
 		return fmt.Errorf("stet: Settle: %w", err)
 	}
 	defer c.yield()
-	now, stated, cause, overdue := time.Now(), c.stated, c.cause, c.overdue
-	if c.phase == doubted && stated == 0 {
-		stated, cause = Unknown, c.h.Cause
+	s := c.statement
+	if c.phase == doubted && s.state == 0 && !c.overran {
+		s = statement{state: Unknown, cause: c.h.Cause}
 	}
+	if err := o.check(s.state); err != nil {
+		return fmt.Errorf("stet: Settle: Outcome.%w", err)
+	}
+	c.statement, c.overran = statement{}, false
+	err := c.settleAs(ctx, s, &o)
+	if err != nil && c.phase == joined && c.statement.state == 0 { // it may be settled again; else what s says is kept
+		c.statement = s
+		c.overdue = false
+	}
+	return err
+}
+
+// settleAs stores what s says. The caller has the turn.
+func (c *Claim) settleAs(ctx context.Context, s statement, o *Outcome) error {
+	now, doubts := time.Now(), c.phase == doubted
 	h, done := c.h, settle
-	switch h.State, h.Cause = stated, cause; {
-	case stated == Unknown, stated == Retryable && h.Published: // an answer has left: no other may follow it
+	switch h.State, h.Cause = s.state, s.cause; {
+	case s.state == Unknown, s.state == Retryable && h.Published: // an answer has left: no other may follow it
 		h.State, done = Unknown, doubt
-	case stated != Retryable:
+	case s.state != Retryable:
 		h.State, h.Cause = Completed, ""
 	}
 	if !c.phase.allows(done) {
 		return fmt.Errorf("stet: Settle: %w", errClosed)
 	}
-	b := c.outcome(&o, &h, now, overdue)
+	b := c.outcome(o, &h, now, s.overdue)
 	h.dropAttention()
 	if c.phase == joined {
 		err := c.putIn(ctx, &h, b)
@@ -54,64 +86,54 @@ func (c *Claim) Settle(ctx context.Context, o Outcome) error {
 		}
 		return err
 	}
-	c.stated, c.overdue = 0, false
-	back := !overdue && c.unattend()
+	back := !s.overdue && c.unattend()
 	c.heartbeat.stop(context.Canceled)
-	from := c.h.State
-	err := c.write(ctx, &h, b, now)
+	from := c.h.origin()
+	err := c.put(ctx, &h, b, now, c.e.cfg.StoreTimeout)
+	if errors.Is(err, ErrRefused) && lessened(&h, &b) {
+		err = c.put(ctx, &h, b, now, c.e.cfg.StoreTimeout)
+	}
+	if h.State == Unknown && s.overdue {
+		c.attend(ctx)
+	}
 	if err == nil {
 		c.phase = c.phase.after(done)
 		c.settled = c.phase == ended
 		c.e.moved(&c.h, from, "holder")
+		return nil
+	}
+	if done == doubt { // what the holder learns later still counts
+		c.phase = c.phase.after(doubt)
 	} else {
 		c.phase = c.phase.after(lose)
-		if c.stated == 0 { // else the handler has made another statement meanwhile
-			c.stated, c.cause = stated, cause
+	}
+	l := &learned{claim: c, head: h, body: b, doubts: doubts, due: c.renewed.Add(c.policy.Lease),
+		told: !errors.Is(err, ErrFenced) && !doubts && !o.Withheld}
+	return c.learn(ctx, l, back, err)
+}
+
+// learn sees to what could not be stored, because of err.
+func (c *Claim) learn(ctx context.Context, l *learned, back bool, err error) error {
+	if !errors.Is(err, ErrFenced) {
+		c.e.Observe(Event{Kind: PersistFailed, ID: l.head.ID, Route: l.head.Route, TraceID: l.head.TraceID, To: l.head.State, Err: err})
+		c.e.keep(l)
+		return err
+	}
+	if l.head.State == Unknown {
+		if back {
+			c.witness(ctx, 0)
 		}
+		return err
 	}
-	if h.State == Unknown && overdue {
-		c.attend(ctx)
-	}
+	var placed bool
+	c.outside(func() { placed = c.e.placeNow(ctx, l) })
 	switch {
-	case err == nil:
-	case errors.Is(err, ErrFenced) && back && h.State == Unknown:
-		c.witness(ctx, 0)
-	case errors.Is(err, ErrFenced):
-		c.outside(func() { c.testifyOnce(ctx, &h, b) })
-	default:
-		c.e.Observe(Event{Kind: PersistFailed, ID: h.ID, Route: h.Route, TraceID: h.TraceID, To: h.State, Err: err})
-		c.persist(context.WithoutCancel(ctx), h, b)
+	case l.taken != nil:
+		c.h, err = *l.taken, nil
+	case !placed:
+		c.e.keep(l)
 	}
 	return err
-}
-
-// write stores the outcome, also over a version of those who have only looked at the record.
-func (c *Claim) write(ctx context.Context, h *Head, b *Body, now time.Time) error {
-	err := c.put(ctx, h, b, now, c.e.cfg.StoreTimeout)
-	if errors.Is(err, ErrFenced) && h.State != Unknown && c.onlyLookedAt(ctx) {
-		err = c.put(ctx, h, b, now, c.e.cfg.StoreTimeout)
-	}
-	return err
-}
-
-// onlyLookedAt reports whether all that others have changed of the claim's unknown record is who
-// looks at it. The holder may then still say what became of it, over the version that it takes over
-// here.
-func (c *Claim) onlyLookedAt(ctx context.Context) bool {
-	if c.phase != doubted {
-		return false
-	}
-	call := detach(ctx, c.e.cfg.StoreTimeout)
-	defer call.release()
-	var have Record
-	var err error
-	c.outside(func() { have, err = c.e.get(call, c.id) })
-	same := err == nil && have.State == Unknown && have.Fence() == c.h.Fence() && have.Cause == c.h.Cause && have.Point == c.h.Point &&
-		have.Probes == c.h.Probes && !have.Escalated && have.Late().IsZero()
-	if same {
-		c.h = have.Head
-	}
-	return same
 }
 
 // outcome makes h, which has its State, the head of the write that settles the claim, and returns
@@ -135,10 +157,7 @@ func (c *Claim) outcome(o *Outcome, h *Head, now time.Time, overdue bool) *Body 
 		}
 		return nil
 	}
-	h.DueIn = h.Rules.Retain
-	if h.Rules.FromCreation {
-		h.DueIn = max(0, h.DueIn-c.worked())
-	}
+	h.DueIn = h.Rules.retention(c.worked())
 	r := &c.result
 	r.response, r.body = o.Response, Body{Response: &r.response}
 	switch o.Kept {
@@ -158,35 +177,23 @@ func (c *Claim) worked() time.Duration {
 	return c.h.UpdatedAt.Sub(c.h.CreatedAt) + time.Since(c.heard)
 }
 
-// persist goes on trying to store an outcome until the lease is over by the local clock.
-func (c *Claim) persist(ctx context.Context, h Head, b *Body) {
-	end := c.renewed.Add(c.policy.Lease)
-	c.e.Go(0, func() {
-		pause := 100 * firstWait
-		for sleep(ctx, &pause, end) {
-			pause = min(pause, c.e.cfg.StoreTimeout)
-			if err := c.persistOnce(ctx, h, b); err == nil {
-				return
-			} else if errors.Is(err, ErrFenced) {
-				break
-			}
-		}
-		c.testifyLater(ctx, h, b)
-	})
-}
-
-func (c *Claim) persistOnce(ctx context.Context, h Head, b *Body) error {
+// Downstream records under which names other systems know the effect: the key that they were sent
+// ("" if it is the record's own), and the id that they answered with, as soon as there is one
+// (S1-39). [Finder] finds the record by either. It also renews the lease. After [Claim.Overdue] the
+// names are stored with the next word that the handler still works, which is attempted at once.
+func (c *Claim) Downstream(ctx context.Context, key, id string) error {
 	if err := c.turn(); err != nil {
 		return err
 	}
 	defer c.yield()
-	from := c.h.State
-	err := c.put(ctx, &h, b, time.Now(), c.e.cfg.StoreTimeout)
-	if err == nil {
-		c.e.Observe(Event{Kind: Persisted, ID: h.ID, Route: h.Route, TraceID: h.TraceID, To: h.State})
-		c.e.moved(&c.h, from, "holder")
+	h := c.h
+	h.DownstreamKey, h.DownstreamID = key, id
+	if c.phase == doubted && c.heartbeat.attending != nil {
+		c.h = h
+		c.witness(ctx, c.policy.Lease)
+		return nil
 	}
-	return err
+	return c.progress(ctx, &h, nil)
 }
 
 // Step is what one phase of a run leaves behind, in one write: where a later run starts, and with
@@ -236,6 +243,9 @@ func (s *Step) leave(h *Head) {
 // The error is [ErrState] if the record could not be resumed, and otherwise as with Settle: if the
 // store gave no answer, the lease ends the run.
 func (c *Claim) Suspend(ctx context.Context, s Step, in time.Duration) error {
+	if err := inBounds.Check(int64(in)); err != nil {
+		return fmt.Errorf("stet: Suspend: %w", err)
+	}
 	if err := c.turn(); err != nil {
 		return fmt.Errorf("stet: Suspend: %w", err)
 	}
@@ -245,11 +255,14 @@ func (c *Claim) Suspend(ctx context.Context, s Step, in time.Duration) error {
 	case c.joined != nil:
 		return errors.New("stet: Suspend: the claim is part of a transaction: Confirm it first")
 	case !c.phase.allows(suspend):
+		if c.unattend() { // its time was over before; now its handler has returned
+			c.witness(ctx, 0)
+		}
 		return fmt.Errorf("stet: Suspend: %w", errClosed)
 	case !mayResume(&h):
 		return fmt.Errorf("stet: Suspend: %w: it has no recovery point to resume from", ErrState)
 	}
-	h.DueIn, h.Cause = max(0, in), CauseSuspended
+	h.DueIn, h.Cause = in, CauseSuspended
 	err := c.put(ctx, &h, &b, time.Now(), c.e.cfg.StoreTimeout)
 	c.heartbeat.stop(context.Canceled)
 	c.phase = c.phase.after(suspend)
@@ -308,13 +321,20 @@ func (o *Operator) Resume(ctx context.Context, id ID) (Decision, error) {
 	return d, nil
 }
 
-// Reopen ends what is unknown about one step of a run, on evidence, when the whole run has no
-// answer yet: the run goes on at s, as after [Claim.Suspend], with the next request or
-// [Operator.Resume], at once. s says whether that step was done or can no longer happen; an effect
-// that may still come is no evidence (I14). The error is [ErrState] if the record is not unknown,
-// or could not be resumed from s. version and n are as in [Operator.Resolve].
-func (o *Operator) Reopen(ctx context.Context, id ID, version Version, s Step, n Note) (Head, error) {
-	return o.e.change(ctx, id, version, n, "reopen", func(h *Head, b *Body) (*Body, error) {
+// Reopen ends what is unknown about one step of a run, on evidence about the execution that of
+// names, when the whole run has no answer yet: the run goes on at s, as after [Claim.Suspend], with
+// the next request or [Operator.Resume], at once. s says whether that step was done or can no
+// longer happen; an effect that may still come is no evidence (I14). The error is [ErrState] if the
+// record is not unknown, or could not be resumed from s, and as with [Operator.Resolve] where of
+// names too little or another execution.
+func (o *Operator) Reopen(ctx context.Context, id ID, of Execution, s Step, n Note) (Head, error) {
+	if err := of.named(false); err != nil {
+		return Head{}, fmt.Errorf("stet: reopen: %w", err)
+	}
+	return o.e.change(ctx, id, of.Version, n, "reopen", func(h *Head, b *Body) (*Body, error) {
+		if err := of.matches(h); err != nil {
+			return nil, err
+		}
 		if !h.InDoubt() {
 			return nil, fmt.Errorf("%w: it is %s, not unknown", ErrState, h.State)
 		}
@@ -335,11 +355,13 @@ func mayResume(h *Head) bool {
 // resumable reports whether such a record has no holder either.
 func resumable(h *Head) bool { return h.State == Running && h.Over() && mayResume(h) }
 
-// Abandoned looks at one page of lapsed runs, the longest due first, and returns those that may be
-// resumed from a recovery point, with the cursor of the next page, "" after the last. limit is how
-// many runs it looks at.
-func (o *Operator) Abandoned(ctx context.Context, after string, limit int) (heads []Head, next string, err error) {
-	heads, next, err = o.e.due(ctx, Query{States: []State{Running}, After: after, Limit: limit})
+// Abandoned looks at one page of the lapsed runs that q selects, the longest due first, and returns
+// those that may be resumed from a recovery point, with the cursor of the next page, "" after the
+// last. q.Limit is how many runs it looks at; q.States are not heeded. A store may look at every
+// lapsed run for those of a Scope or Route, but returns these alone.
+func (o *Operator) Abandoned(ctx context.Context, q Query) (heads []Head, next string, err error) {
+	q.States = []State{Running}
+	heads, next, err = o.e.due(ctx, q)
 	heads = slices.DeleteFunc(heads, func(h Head) bool { return !resumable(&h) })
 	return heads, next, err
 }

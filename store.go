@@ -17,11 +17,13 @@ import (
 // CreatedAt, UpdatedAt, CompletedAt, DueAt and AsOf as [Head] says, and takes no instant from a
 // writer but a CreatedAt and CompletedAt that it stamped itself. It keeps no reference to its
 // arguments, and what it returns is read-only. It heeds the context's deadline; a method that
-// failed may have had its effect, and nothing else. It never evicts a live record: without room it
-// returns [ErrFull]. A record that cannot be read is [ErrCorrupt] for its key alone.
+// failed may have had its effect, and nothing else. It reads a body only if that takes no more
+// memory than [MaxBody], and otherwise says how much it takes: see [Body].Left. It never evicts a
+// live record: without room it returns [ErrFull]. A record that cannot be read is [ErrCorrupt] for
+// its key alone.
 type Store interface {
 	// Create stores r if its ID is free, and returns it as stored. Otherwise it returns [ErrExists]
-	// and the whole record that is there.
+	// and the record that is there, as Get does.
 	Create(ctx context.Context, r Record) (Record, error)
 	// Get returns the record, or [ErrNotFound].
 	Get(ctx context.Context, id ID) (Record, error)
@@ -129,14 +131,15 @@ type (
 	Counter interface {
 		Count(ctx context.Context, q Query) (int, error)
 	}
-	// Finder finds the records whose DownstreamKey or DownstreamID is name, [DefaultLimit] of them
-	// at most: a provider's notice knows only its own names.
+	// Finder finds the records of a scope, or of all scopes if it is empty, whose DownstreamKey or
+	// DownstreamID is name: [DefaultLimit] of them at most. A provider's notice knows only its own
+	// names, and several tenants may have the same.
 	Finder interface {
-		Find(ctx context.Context, name string) ([]Head, error)
+		Find(ctx context.Context, scope Scope, name string) ([]Head, error)
 	}
 	// Historian keeps what operators and background loops did. Every Replace whose Head has a Note
-	// adds a [Change] in the same atomic write, so that no change is without its entry. Entries are
-	// never changed, and outlive their record.
+	// adds a [Change] in the same atomic write, so that no change is without its entry. Entries
+	// outlive their record. Only a [Forgetter] changes or removes them.
 	Historian interface {
 		// History pages through the changes, newest first. The next cursor is "" after the last
 		// page. A page may be short, or empty, before that: a filter costs its reader pages, and
@@ -147,6 +150,22 @@ type (
 		// From and To are zero. The entry is as durable as a write, and part of the transaction if
 		// the store is bound to one. After an error it may be stored or not.
 		Append(ctx context.Context, c Change) error
+	}
+	// Forgetter is a [Historian] that removes what is too old, and names that have to be forgotten.
+	// A walk through pages that is under way meanwhile neither misses nor repeats an entry that
+	// stays. Both calls may be made from several processes at once, and are as durable as a write.
+	// After an error a part may be done. Another call goes on with the rest.
+	Forgetter interface {
+		// Trim removes up to limit entries that are at least as old as age by the store's clock,
+		// about the oldest first. It returns how many it removed; fewer than limit means that it
+		// found no more. It may stop at an entry that is younger, although older ones follow, such
+		// as after a clock that was set back.
+		Trim(ctx context.Context, age time.Duration, limit int) (n int, err error)
+		// Erase makes what [Change.Erased] leaves of up to q.Bound() entries that q selects. Their
+		// places stay as they are. q has an ID, a Tag or a Scope, and its cursor is not heeded. It
+		// returns how many it erased; fewer than q.Bound() means that it found no more. There may
+		// be no index for this: a call may read the whole history.
+		Erase(ctx context.Context, q HistoryQuery) (n int, err error)
 	}
 	// Reaper removes many records whose time is over, at a fraction of the cost of removing each by
 	// itself: those that are due and Completed without Rules.KeepExpired, Retryable, or Expired. It
@@ -173,7 +192,62 @@ type (
 	Checker interface {
 		Check(ctx context.Context) error
 	}
+	// Heir knows what its predecessors have left. Left returns the heads of the records that were
+	// running, and not suspended, when the store was opened, if it was proven at that moment that
+	// no other store and no other program had it open: the holders of these versions are gone, and
+	// cannot write any more. It returns nil where that could not be proven.
+	Heir interface {
+		Left() []Head
+	}
+	// Identified is a store with a name of its own, other than its address: a database that was
+	// restored from a backup, emptied, or exchanged for another is not the store that it was, and
+	// knows nothing of keys that are in use. From the moment at which the store is seen to be
+	// another one than it was, writes are [ErrForeign], and store nothing; what it has can be read.
+	// It is seen with the write itself where the server can tell, and otherwise within a second.
+	Identified interface {
+		// Identity reads which store it is. known is the one that it has to be. The error is
+		// [ErrForeign] where the two differ, with both; with any other error, nothing was read.
+		Identity(ctx context.Context) (now, known Identity, err error)
+		// Know has the store be known, which was seen earlier or is expected by its ID alone, in
+		// place of the one that was found when it was opened.
+		Know(known Identity)
+		// Accept takes the store as it is now. It gives it a new ID, which replaces its own and the
+		// known one, so that all who know one of these go on by themselves. Keys that were lost
+		// with the difference are new keys from then on, and their effects may happen twice.
+		Accept(ctx context.Context) (Identity, error)
+	}
+	// Sizer tells the most that the store takes, by its own rules and by the settings of its server
+	// as they were when it was opened. A write of more may be [ErrRefused].
+	Sizer interface {
+		Sizes() Sizes
+	}
 )
+
+// Sizes are bytes that a store takes at least. 0 means that it knows no bound.
+type Sizes struct {
+	Scope, Key int
+	Names      int   // of scope and key together
+	Body       int64 // of a [Body], with its response's header, beside a head of 64 KiB
+	// Setting is what bounds Body and can be raised, such as a setting of the server; "" if there
+	// is none.
+	Setting string
+}
+
+// Identity says which store it is, and how far it has come.
+type Identity struct {
+	// ID was made at random with the store. A copy of the store has it as well.
+	ID string
+	// Mark only rises: a store's users raise it about once a second while they write. A store that
+	// was set back, as by a restored backup, has a lower mark than was seen before.
+	Mark int64
+	// Trail has eight random characters for each of the last marks, the latest first: two stores
+	// that have gone on from one copy reach the same mark by other trails.
+	Trail string
+	// Made is when the store got its ID.
+	Made time.Time
+	// Replaces are the IDs of the stores that this one was accepted for, the latest first.
+	Replaces []string
+}
 
 // Change is an entry of the history: a write that had a [Note], or what [Historian].Append was
 // given.
@@ -184,6 +258,19 @@ type Change struct {
 	Attempt  int
 	At       time.Time // by the store's clock
 	Note     Note
+}
+
+// WhyErased is the Why of the note of an entry that was erased.
+const WhyErased = "erased"
+
+// Erased returns what is left of c once it does not say any more whom it is about: when, by whom
+// and what was done, the states and the attempt. The tag goes with the names: it is the same in
+// every entry about one key, and who knows the pepper can tell from it which key that is. So do
+// the texts of the note, which may quote them; Why is [WhyErased].
+func (c Change) Erased() Change {
+	c.ID, c.Tag = ID{}, ""
+	c.Note = Note{Who: c.Note.Who, Action: c.Note.Action, Why: WhyErased}
+	return c
 }
 
 // HistoryQuery selects changes. A zero field selects all.
@@ -203,6 +290,14 @@ func (q *HistoryQuery) Matches(c *Change) bool {
 		(q.Scope == "" || q.Scope == c.ID.Scope) && (q.Who == "" || q.Who == c.Note.Who)
 }
 
+// Erasable returns an error if q does not say whose entries are to be erased.
+func (q *HistoryQuery) Erasable() error {
+	if q.ID == (ID{}) && q.Tag == "" && q.Scope == "" {
+		return errors.New("stet: name whose entries are to be erased: an ID, a Tag or a Scope")
+	}
+	return nil
+}
+
 // Bound is how many changes a page of the query holds at most.
 func (q *HistoryQuery) Bound() int { return (&Query{Limit: q.Limit}).Bound() }
 
@@ -218,6 +313,16 @@ var (
 	ErrCorrupt = errors.New("stet: the record cannot be read")
 	// ErrFull is returned when the store has no room for a new record. Nothing was stored.
 	ErrFull = errors.New("stet: the store has no room for new records")
+	// ErrRefused is returned when the store can never take this record with these bytes, such as
+	// one that is larger than its server allows. Nothing was stored, and the same write would fail
+	// so again.
+	ErrRefused = errors.New("stet: the store cannot take a record with these bytes")
+	// ErrBusy is returned when the store does not take this write now, as it has too much to do.
+	// Nothing was stored, and the same write may succeed a moment later.
+	ErrBusy = errors.New("stet: the store has too much to do")
+	// ErrForeign is returned when the store is not the one that it was, or that it has to be: see
+	// [Identified]. Nothing was stored.
+	ErrForeign = errors.New("stet: this is not the store that it was")
 	// ErrUnconfirmed is returned when the write may have happened, but fewer replicas of the server
 	// have confirmed it than are required. The same write fails so again until they have it.
 	ErrUnconfirmed = errors.New("stet: the write is not confirmed by enough replicas")
@@ -238,6 +343,7 @@ var (
 	errNoCount   = fmt.Errorf("%w: it cannot count its records", ErrUnsupported)
 	errNoFind    = fmt.Errorf("%w: it cannot find records by their downstream names", ErrUnsupported)
 	errNoHistory = fmt.Errorf("%w: it keeps no history of changes", ErrUnsupported)
+	errNoForget  = fmt.Errorf("%w: it cannot shorten its history", ErrUnsupported)
 )
 
 // As finds an ability of s or of the store that it wraps. A wrapper has a method Unwrap() Store. A

@@ -118,18 +118,87 @@ func (p *post) partitions(ctx context.Context) {
 // provider has the effects, and refuses attempts that were voided.
 type provider struct {
 	mu      sync.Mutex
-	effects map[stet.Key]int
+	effects map[life]int
 	voided  map[stet.Key]int64 // up to this fence
+	notices []stormNotice      // of which some come late, and some twice
+	told    map[life]string    // the first answer that a client got
+
+	heeded, unheeded int // notices that ended a doubt, and that were about another execution
 }
 
-func (p *provider) charge(key stet.Key, fence int64) bool {
+// life is one life of a key.
+type life struct {
+	key  stet.Key
+	born int64
+}
+
+func lifeOf(h *stet.Head) life { return life{h.Key, h.CreatedAt.UnixMicro()} }
+
+// stormNotice says what became of one execution.
+type stormNotice struct {
+	id       stet.ID
+	of       stet.Execution
+	happened bool
+}
+
+func (p *provider) charge(h *stet.Head) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if fence <= p.voided[key] {
+	of := stet.Execution{Fence: h.Fence()}
+	if len(p.notices)%3 == 0 {
+		of = stet.Execution{Attempt: h.Attempt, At: h.UpdatedAt}
+	}
+	if h.Fence() <= p.voided[h.Key] {
+		p.notices = append(p.notices, stormNotice{h.ID, of, false})
 		return false
 	}
-	p.effects[key]++
+	if len(p.notices)%5 == 0 {
+		of = stet.Execution{DownstreamKey: h.LifeKey()}
+	}
+	p.effects[lifeOf(h)]++
+	p.notices = append(p.notices, stormNotice{h.ID, of, true})
 	return true
+}
+
+// notify delivers notices, the latest and those of long ago.
+func (p *provider) notify(ctx context.Context, e *stet.Engine, random *rand.Rand) {
+	for n := 0; ctx.Err() == nil; n++ {
+		after(time.Duration(random.Int64N(int64(10 * time.Second))))
+		p.mu.Lock()
+		if len(p.notices) == 0 {
+			p.mu.Unlock()
+			continue
+		}
+		i := len(p.notices) - 1
+		if n%2 == 0 {
+			i = random.IntN(len(p.notices))
+		}
+		m := p.notices[i]
+		p.mu.Unlock()
+		var r stet.Resolution
+		if m.happened {
+			r.Response, r.Kept = &stet.Response{Status: 201}, stet.KeptStatus
+		}
+		_, err := e.Operator().Resolve(ctx, m.id, m.of, r, stet.Note{Who: "provider", Why: "it says so", Evidence: "its ledger"})
+		p.mu.Lock()
+		switch {
+		case err == nil:
+			p.heeded++
+		case errors.Is(err, stet.ErrOtherAttempt):
+			p.unheeded++
+		}
+		p.mu.Unlock()
+	}
+}
+
+// tell is a client that gets the answer of a life: all get the same.
+func (p *provider) tell(t *testing.T, l life, body string) { // I2, K02
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if first, ok := p.told[l]; ok && first != body {
+		t.Errorf("key %s was answered %q, and %q before", l.key, body, first)
+	}
+	p.told[l] = body
 }
 
 // Resolve is a [reconcile.Resolver]: it finds the effect, or sees to it that there will be
@@ -137,7 +206,7 @@ func (p *provider) charge(key stet.Key, fence int64) bool {
 func (p *provider) Resolve(_ context.Context, h stet.Head) (reconcile.Finding, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.effects[h.Key] > 0 {
+	if p.effects[lifeOf(&h)] > 0 {
 		return reconcile.Finding{Effect: reconcile.Happened, Response: &stet.Response{Status: 201}, Evidence: "found"}, nil
 	}
 	p.voided[h.Key] = h.Fence()
@@ -146,27 +215,30 @@ func (p *provider) Resolve(_ context.Context, h stet.Head) (reconcile.Finding, e
 
 // TestStorm has thousands of keys live through everything at once, over three engines in one
 // bubble: requests, answers and copies of messages that go astray, hanging calls, handlers beyond
-// their lease and beyond their time, sweepers, reapers and reconcilers. In the end each key has had
-// its effect once, and each client an answer.
-func TestStorm(t *testing.T) { // A14, A16, I1, I2, I3, I8, I11, I13, I15, W2, W8, W16, W20
+// their lease and beyond their time, sweepers, reapers and reconcilers, notices about whatever
+// execution there was, and people who end lives. In the end each life has had its effect once, and
+// each client an answer.
+func TestStorm(t *testing.T) { // A14, A16, I1, I2, I3, I8, I11, I13, I15, K01, K03, W2, W8, W16, W20
 	keys := 2000
 	if testing.Short() {
 		keys = 200
 	}
 	synctest.Test(t, func(t *testing.T) {
 		store, net := memstore.New(memstore.Config{}), &network{random: rand.New(rand.NewPCG(1, 2))}
-		world := &provider{effects: map[stet.Key]int{}, voided: map[stet.Key]int64{}}
+		world := &provider{effects: map[life]int{}, voided: map[stet.Key]int64{}, told: map[life]string{}}
+		observe, doubled := counted(stet.DoubleEffect)
 		ctx, stop := context.WithCancel(t.Context())
 		var engines []*stet.Engine
 		var loops, clients sync.WaitGroup
-		for range 3 {
+		for i := range 3 {
 			p := &post{Store: store, network: net}
 			loops.Go(func() { p.partitions(ctx) })
-			e, err := stet.New(p, stet.Config{Policy: stet.Policy{Lease: 10 * time.Second, Execution: 8 * time.Second, Rules: stet.Rules{Retain: 12 * time.Hour}}})
+			e, err := stet.New(p, stet.Config{Observe: observe, Policy: stet.Policy{Lease: 10 * time.Second, Execution: 8 * time.Second, Rules: stet.Rules{Retain: 12 * time.Hour}}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			engines = append(engines, e)
+			loops.Go(func() { world.notify(ctx, e, rand.New(rand.NewPCG(uint64(i), 4))) })
 			loops.Go(func() { _ = maintenance.Sweeper{Engine: e}.Run(ctx) })
 			loops.Go(func() { _ = maintenance.Reaper{Engine: e}.Run(ctx) })
 			loops.Go(func() { _ = reconcile.Reconciler{Engine: e, Resolver: world.Resolve, MaxProbes: 100}.Run(ctx) })
@@ -185,14 +257,25 @@ func TestStorm(t *testing.T) { // A14, A16, I1, I2, I3, I8, I11, I13, I15, W2, W
 				t.Error(err)
 			}
 		}
-		once := 0
-		for _, n := range world.effects {
-			if n == 1 {
-				once++
+		served, lives := map[stet.Key]bool{}, len(world.effects)
+		for l, n := range world.effects {
+			if served[l.key] = true; n != 1 {
+				t.Errorf("key %s had %d effects in one life", l.key, n)
 			}
 		}
-		if once != keys || len(world.effects) != keys {
-			t.Errorf("%d keys, %d with an effect, %d with one", keys, len(world.effects), once)
+		if len(served) != keys || lives < keys+keys/50 {
+			t.Errorf("%d keys, %d with an effect, in %d lives", keys, len(served), lives)
+		}
+		for _, e := range engines {
+			if n, bytes := e.Unstored(); n != 0 || bytes != 0 {
+				t.Errorf("%d things of %d bytes are not stored", n, bytes)
+			}
+		}
+		if world.heeded == 0 || world.unheeded == 0 {
+			t.Errorf("%d notices were heeded, and %d were about another execution", world.heeded, world.unheeded)
+		}
+		if n := doubled.Load(); n != 0 {
+			t.Errorf("%d double effects were told", n)
 		}
 		if net.late == 0 {
 			t.Error("no copy came late")
@@ -204,12 +287,19 @@ func TestStorm(t *testing.T) { // A14, A16, I1, I2, I3, I8, I11, I13, I15, W2, W
 func stormClient(t *testing.T, e *stet.Engine, world *provider, key string, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 3))
 	after(time.Duration(random.Int64N(int64(time.Minute))))
+	ends := random.IntN(20) == 0 // a life, when it is over: its client asks for another
 	for {
 		d, err := e.Begin(t.Context(), request(key))
 		switch {
 		case err != nil:
 		case d.Verdict == stet.Replay:
-			return
+			if r := d.Record; r.Response != nil && len(r.Response.Body) > 0 {
+				world.tell(t, lifeOf(&r.Head), string(r.Response.Body))
+			}
+			if !ends {
+				return
+			}
+			ends = e.Operator().Purge(t.Context(), d.Record.ID, d.Record.Version, stet.Note{Who: "ann", Why: "it shall be done once more"}) != nil
 		case d.Verdict == stet.Execute:
 			stormHandler(t, d.Claim, world, random)
 		case d.Verdict != stet.InProgress && d.Verdict != stet.Unresolved:
@@ -248,14 +338,25 @@ func stormHandler(t *testing.T, c *stet.Claim, world *provider, random *rand.Ran
 		c.Returned(t.Context())
 		return
 	}
-	switch charged := world.charge(c.ID().Key, c.Fence()); {
-	case random.IntN(5) == 0: // the provider's answer is lost
+	h := c.Head()
+	charged := world.charge(&h)
+	if random.IntN(5) == 0 { // the provider's answer is lost, or comes too late
 		c.Unknown("no-answer")
-	case charged:
+		_ = c.Settle(t.Context(), stet.Outcome{})
+		if random.IntN(2) == 0 {
+			c.Returned(t.Context())
+			return
+		}
+		after(time.Duration(random.Int64N(int64(20 * time.Second))))
+	}
+	if charged {
 		c.Completed()
-	default:
+	} else {
 		c.NotExecuted("voided")
 	}
-	_ = c.Settle(t.Context(), result("charged"))
+	o := result(fmt.Sprint("charge ", h.Fence()))
+	if err := c.Settle(t.Context(), o); err == nil && charged {
+		world.tell(t, lifeOf(&h), string(o.Response.Body))
+	}
 	c.Returned(t.Context())
 }

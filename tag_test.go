@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/execution"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -61,7 +62,7 @@ func TestEveryWriteHasItsTag(t *testing.T) { // D04
 	lost := begin("k")
 	lost.Unknown("lost")
 	settle(lost, stet.Outcome{})
-	if _, err := e.Operator().Resolve(ctx, id, stet.Resolution{}, note); err != nil {
+	if _, err := e.Operator().Resolve(ctx, id, execution.Of(t.Context(), e, id), stet.Resolution{}, note); err != nil {
 		t.Fatal(err)
 	}
 	settle(begin("k"), stet.Outcome{Response: stet.Response{Status: 201}})

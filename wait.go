@@ -86,12 +86,18 @@ const (
 )
 
 // Await takes a decision with the verdict InProgress and asks again whenever its record may have
-// changed, until the run elsewhere is settled, its lease is over, or upTo has passed. It needs
-// nothing of the request but the decision, so that the caller may drop the body meanwhile; a
-// request that has waited so never executes. If the run ended without a result, the verdict is
-// still InProgress, with a RetryAfter of 1 s. Any other decision is returned as it is. The error is
-// that of ctx, or infrastructure.
+// changed, until the run elsewhere is settled, its lease is over or was not renewed when it should
+// have been, or upTo has passed. If it was not renewed, its holder may have died: the verdict is
+// still InProgress, with a RetryAfter that says how long the lease lasts.
+//
+// Await needs nothing of the request but the decision, so that the caller may drop the body
+// meanwhile; a request that has waited so never executes. If the run ended without a result, the
+// verdict is still InProgress, with a RetryAfter of 1 s. Any other decision is returned as it is.
+// The error is that of ctx, or infrastructure.
 func (e *Engine) Await(ctx context.Context, d Decision, upTo time.Duration) (Decision, error) {
+	if err := waitBounds.Check(int64(upTo)); err != nil {
+		return Decision{}, fmt.Errorf("stet: Await: %w", err)
+	}
 	d, _, err := e.awaitUntil(ctx, d, time.Now().Add(upTo))
 	return d, err
 }
@@ -115,7 +121,7 @@ func (e *Engine) outwait(ctx context.Context, q Request, d Decision) (Decision, 
 
 // awaitUntil is Await. over means that the run is gone and left nothing to answer from.
 func (e *Engine) awaitUntil(ctx context.Context, d Decision, end time.Time) (_ Decision, over bool, err error) {
-	for d.Verdict == InProgress && time.Now().Before(end) {
+	for d.Verdict == InProgress && time.Now().Before(end) && !unrenewed(&d.Record.Head) {
 		seen := d.Record.Version
 		have, ok, err := e.await(ctx, &d.Record.Head, end)
 		switch {
@@ -128,8 +134,8 @@ func (e *Engine) awaitUntil(ctx context.Context, d Decision, end time.Time) (_ D
 		case err != nil:
 			return Decision{}, false, fmt.Errorf("%w: %w", ErrUnsettled, err)
 		}
-		if d, over = decideAgain(&d.Record.Head, have); over {
-			return d, true, nil
+		if d, over, err = e.decideAgain(ctx, d, have); over || err != nil {
+			return d, over, err
 		}
 		if d.Record.Version == seen { // woken for nothing: no store must be asked in a tight loop
 			rest.For(ctx, min(pollMin, time.Until(end)))
@@ -138,22 +144,66 @@ func (e *Engine) awaitUntil(ctx context.Context, d Decision, end time.Time) (_ D
 	return d, false, nil
 }
 
-// decideAgain judges a record as it is now, for a request that asked for what seen says: its
+// decideAgain judges a record as it is now for a request with the decision before, and reads its
+// body if that is not to be left.
+func (e *Engine) decideAgain(ctx context.Context, before Decision, have Record) (d Decision, over bool, err error) {
+	if d, over = judgeAgain(&before.Record.Head, have); over || before.leave {
+		d.leave = before.leave
+		return d, over, nil
+	}
+	return e.readBody(ctx, d, nil)
+}
+
+// judgeAgain judges a record as it is now, for a request that asked for what seen says: its
 // verdict was InProgress, not Mismatch. over is as in awaitUntil.
-func decideAgain(seen *Head, have Record) (d Decision, over bool) {
+func judgeAgain(seen *Head, have Record) (d Decision, over bool) {
 	if have.Fingerprint.Recipe != seen.Fingerprint.Recipe { // another life by other rules: not comparable without the body
 		return comeAgain(have), true
 	}
-	ruling := judge(&have.Head, have.Fingerprint.equal(seen.Fingerprint))
+	other := otherOperation(have.Meta, seen.Meta)
+	ruling := judge(&have.Head, !other && have.Fingerprint.equal(seen.Fingerprint))
 	switch {
 	case ruling.Verdict == Execute:
 		return comeAgain(have), true
 	case ruling.move != stay: // it lapsed while it was looked at, and is looked at again
 		return Decision{Verdict: InProgress, Record: have}, false
 	case ruling.Verdict == Mismatch:
-		return Decision{Verdict: Mismatch, Record: have, Mismatch: have.Fingerprint.differs(seen.Fingerprint)}, false
+		d = Decision{Verdict: Mismatch, Record: have, Mismatch: have.Fingerprint.differs(seen.Fingerprint)}
+		if other {
+			d.Mismatch = append(d.Mismatch, partOperation)
+		}
+		return d, false
 	}
 	return Decision{Verdict: ruling.Verdict, Record: have}, false
+}
+
+// shortRest is how long a lease may still last for those who wait to wait for its end, also if it
+// was not renewed: then they learn what became of the run.
+const shortRest = 5 * time.Second
+
+// waitUntil is the instant up to which it is worthwhile to wait for a run, by the store's clock:
+// the end of its lease, or when two tries to renew it have failed. It is zero for a run without an
+// end. A holder renews its lease when a third of it is over, and then tries each thirtieth.
+func waitUntil(h *Head) time.Time {
+	if h.DueAt.IsZero() || h.State != Running || h.Cause == CauseSuspended { // it has no holder
+		return h.DueAt
+	}
+	lease := h.DueAt.Sub(h.UpdatedAt)
+	renewed := h.UpdatedAt.Add(lease/3 + 2*lease/30)
+	if h.AsOf.After(renewed) {
+		renewed = h.AsOf
+	}
+	if h.DueAt.Sub(renewed) <= shortRest {
+		return h.DueAt
+	}
+	return renewed
+}
+
+// unrenewed reports whether the holder of a run may have died, and what became of the run is not
+// known soon.
+func unrenewed(h *Head) bool {
+	until := waitUntil(h)
+	return !until.IsZero() && until.Before(h.DueAt) && !h.AsOf.Before(until)
 }
 
 // comeAgain is the decision InProgress with nothing left to wait for.
@@ -190,11 +240,11 @@ func (e *Engine) await(ctx context.Context, seen *Head, end time.Time) (have Rec
 	return Record{}, true, ctx.Err()
 }
 
-// watch returns when the record may have another version than seen, when its lease is over, when
-// the room is woken, or at end.
+// watch returns when the record may have another version than seen, when its lease is over or was
+// not renewed, when the room is woken, or at end.
 func (e *Engine) watch(ctx context.Context, seen *Head, end time.Time, woken <-chan struct{}) {
-	if left := seen.DueAt.Sub(seen.AsOf); !seen.DueAt.IsZero() && left < time.Until(end) {
-		end = time.Now().Add(left)
+	if until := waitUntil(seen); !until.IsZero() && until.Sub(seen.AsOf) < time.Until(end) {
+		end = time.Now().Add(until.Sub(seen.AsOf))
 	}
 	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
@@ -225,8 +275,8 @@ func (e *Engine) poll(ctx context.Context, seen *Head, woken <-chan struct{}) {
 		case <-ctx.Done():
 			return
 		}
-		call, cancel := context.WithTimeout(ctx, e.cfg.StoreTimeout)
-		r, err := e.get(call, seen.ID)
+		call, cancel := context.WithTimeout(WithMaxBody(ctx, 0), e.cfg.StoreTimeout)
+		r, err := e.look(call, seen.ID)
 		cancel()
 		if errors.Is(err, ErrNotFound) || err == nil && r.Version != seen.Version {
 			return
@@ -234,12 +284,13 @@ func (e *Engine) poll(ctx context.Context, seen *Head, woken <-chan struct{}) {
 	}
 }
 
-// lookAt reads the record and, if its lease has lapsed, writes that.
+// lookAt reads the record, with its body if that is small, and, if its lease has lapsed, writes
+// that.
 func (e *Engine) lookAt(ctx context.Context, id ID) (have Record, err error) {
 	call := detach(ctx, e.cfg.StoreTimeout)
 	defer call.release()
 	for pause := firstWait; ; {
-		have, err = e.get(call, id)
+		have, err = e.look(call, id)
 		if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) || !sleep(call, &pause, call.deadline()) {
 			break
 		}
@@ -249,10 +300,10 @@ func (e *Engine) lookAt(ctx context.Context, id ID) (have Record, err error) {
 	}
 	got, err := e.replace(call, have.Version, lapsed(&have.Head), nil)
 	if refused(err) { // another write was faster
-		return e.get(call, id)
+		return e.look(call, id)
 	}
 	if err == nil {
-		e.moved(&got, have.State, "request")
+		e.moved(&got, have.origin(), "request")
 		have.Head = got
 	}
 	return have, err

@@ -106,8 +106,9 @@ func TestAWaiterThatWakesForNothingOrFails(t *testing.T) { // no store is asked 
 }
 
 func TestAwaitAtTheEndOfTheLease(t *testing.T) { // CC-05, CC-12: at the instant, written once, and none executes
+	const lease = 8 * time.Second
 	for _, lapse := range []stet.LapseRule{stet.LapseUnknown, stet.LapseReexecute} {
-		shelved(t, stet.Config{Policy: stet.Policy{Rules: stet.Rules{OnLapse: lapse}}}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
+		shelved(t, stet.Config{Policy: stet.Policy{Lease: lease, Rules: stet.Rules{OnLapse: lapse}}}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 			must(t, e, request("k"), stet.Execute)
 			began := time.Now()
 			want := map[stet.LapseRule]stet.Verdict{stet.LapseUnknown: stet.Unresolved, stet.LapseReexecute: stet.InProgress}[lapse]
@@ -115,7 +116,7 @@ func TestAwaitAtTheEndOfTheLease(t *testing.T) { // CC-05, CC-12: at the instant
 			for range 50 {
 				wg.Go(func() {
 					d, err := e.Await(t.Context(), must(t, e, request("k"), stet.InProgress), time.Hour)
-					if err != nil || d.Verdict != want || d.Claim != nil || time.Since(began) != stet.DefaultLease {
+					if err != nil || d.Verdict != want || d.Claim != nil || time.Since(began) != lease {
 						t.Errorf("%v, %v after %v", d.Verdict, err, time.Since(began))
 					}
 					if want == stet.Unresolved && d.Record.State != stet.Unknown {

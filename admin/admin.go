@@ -11,6 +11,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/docs/problems"
+	"github.com/stet-dev/stet/internal/bounds"
 	"github.com/stet-dev/stet/internal/sealed"
 	"github.com/stet-dev/stet/reconcile"
 )
@@ -97,12 +98,28 @@ type handler struct {
 
 // New returns the handler for the records of one engine. It is safe for concurrent use.
 func New(e *stet.Engine, c Config) http.Handler {
+	if err := configBounds.Check(&c); err != nil {
+		return unusable(err)
+	}
 	c.Log, c.Who = cmp.Or(c.Log, slog.New(slog.DiscardHandler)), cmp.Or(c.Who, "loopback")
 	c.Settle = cmp.Or(c.Settle, reconcile.DefaultSettle)
 	h := &handler{engine: e, Config: c, cursors: sealed.New(), mux: http.NewServeMux(),
 		sweeping: make(chan struct{}, 1)}
 	h.mount()
 	return h
+}
+
+var configBounds = bounds.For[Config](
+	bounds.Number("Tokens[].Role", int64(Viewer), int64(Admin)),
+	bounds.Duration("Settle", bounds.Short, bounds.Long).OrDefault().Or("stet.Never", stet.Never),
+)
+
+// unusable answers whatever it is asked with what is wrong with the [Config].
+func unusable(err error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(Marker, "1")
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	})
 }
 
 // Marker is a header of every answer of the handler, with the value 1. An answer without it comes

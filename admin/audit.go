@@ -8,6 +8,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/internal/usable"
 	"github.com/stet-dev/stet/reconcile"
 )
 
@@ -88,7 +89,7 @@ func (h *handler) audit(c *call) (any, error) {
 }
 
 func (f *auditFilter) selects(c *stet.Change) bool {
-	return (f.action == "" || c.Action() == f.action) &&
+	return (c.Action() == f.action || f.action == "" && c.Action() != usable.Action) &&
 		(f.notice == "" || c.Note.Notice == f.notice || bulk.JobOf(c.ID) == f.notice) && !c.At.Before(f.since) && (f.until.IsZero() || c.At.Before(f.until))
 }
 

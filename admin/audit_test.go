@@ -11,6 +11,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/internal/execution"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -100,7 +101,7 @@ func TestAuditIsFiltered(t *testing.T) { // D02
 		if i == 0 {
 			first = id
 		}
-		if _, err := d.engine.Operator().Resolve(t.Context(), id, stet.Resolution{}, stet.Note{Who: []string{"ann", "bob"}[i%2], Why: "voided"}); err != nil {
+		if _, err := d.engine.Operator().Resolve(t.Context(), id, execution.Of(t.Context(), d.engine, id), stet.Resolution{}, stet.Note{Who: []string{"ann", "bob"}[i%2], Why: "voided"}); err != nil {
 			t.Fatal(err)
 		}
 	}

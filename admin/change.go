@@ -27,6 +27,7 @@ const maxChanges = 16 << 20
 var (
 	reasonRequired = &Problem{Status: 400, Code: "reason-required", Title: "A change needs a reason", Detail: "reason: say why, in words; it is kept in the audit trail.", Parameter: "reason"}
 	crowded        = &Problem{Status: 429, Code: "rate-limited", Title: "Too many changes are being read", Detail: "Nothing was changed. Send it again.", Retryable: true}
+	showing        = &Problem{Status: 429, Code: "rate-limited", Title: "Too many stored answers are being shown", Detail: "Nothing was changed. Send it again.", Retryable: true}
 	noHistory      = &Problem{Status: 501, Code: "not-supported", Title: "This store keeps no audit trail", Detail: "Changes are in the log of the process that made them."}
 )
 

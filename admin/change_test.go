@@ -153,7 +153,7 @@ func TestReleaseAgainstWhatTheRecordKnows(t *testing.T) { // A03, A04, I16
 		t.Fatal(err)
 	}
 	late := begun("late")
-	late.Unknown("timeout")
+	late.Unknown("lease-lapsed")
 	if err := late.Settle(t.Context(), stet.Outcome{}); err != nil {
 		t.Fatal(err)
 	}

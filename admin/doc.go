@@ -21,7 +21,10 @@
 //	GET     /api/v1/incidents                      viewer    group unknown outcomes
 //	GET     /api/v1/incidents/{incident}           viewer    show a group and its records
 //	GET     /api/v1/find                           viewer    search (operator: also by key)
+//	GET     /api/v1/store                          viewer    which store the records are in
+//	POST    /api/v1/store/accept                   admin     take the store as it is
 //	GET     /api/v1/audit                          viewer    list audit entries
+//	POST    /api/v1/audit/erase                    admin     take out of them whom they are about
 //	GET     /api/v1/bulk                           viewer    list jobs
 //	POST    /api/v1/bulk                           operator  start a job
 //	POST    /api/v1/bulk/count                     operator  count its records

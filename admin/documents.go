@@ -178,6 +178,8 @@ type Status struct {
 	Waiting       int        `json:"waiting"`                 // for a probe, or for people
 	Unread        bool       `json:"unread,omitzero"`         // they could not be read, or listed: the counts say nothing
 	More          bool       `json:"more,omitzero"`           // the counts are of the latest records, and lower bounds
+	Double        []Entry    `json:"double_effects"`          // keys that had their effect twice, and that no person has noted since: at most 100, the last first
+	Unstored      *Unstored  `json:"unstored,omitzero"`       // nil: the store has what this process knows
 	OldestUnknown time.Time  `json:"oldest_unknown,omitzero"` // of those that are waiting: since when it is unknown
 	OutboxDead    *int       `json:"outbox_dead,omitzero"`    // nil: there is no outbox
 	Incidents     []Incident `json:"incidents"`               // the 20 most pressing, without their keys
@@ -187,6 +189,13 @@ type Status struct {
 	Gateways      []Gateway  `json:"gateways"`
 	Series        []Series   `json:"series"` // one for each result there was, of all gateways: of the last hour, or with ?span=day of a day
 	Warnings      []Warning  `json:"warnings"`
+}
+
+// Unstored is what the process that answers knows, and its store has not taken yet: results and
+// doubts, and the memory that they take. They are lost if it is killed.
+type Unstored struct {
+	Entries int   `json:"entries"`
+	Bytes   int64 `json:"bytes"`
 }
 
 // Health is how a part answers.

@@ -104,7 +104,7 @@ func (s *search) byID(ctx context.Context) error {
 
 // byName finds by what the systems further down know the effect by.
 func (s *search) byName(ctx context.Context) error {
-	heads, err := s.engine.Operator().Find(ctx, s.text)
+	heads, err := s.engine.Operator().Find(ctx, s.scope, s.text)
 	for i := range heads {
 		by := byProvider
 		if heads[i].DownstreamKey == s.text {
@@ -117,7 +117,7 @@ func (s *search) byName(ctx context.Context) error {
 
 func (s *search) byKey(ctx context.Context) error {
 	for _, scope := range s.likely(ctx) {
-		switch rec, err := s.engine.Get(ctx, stet.ID{Scope: scope, Key: stet.Key(s.text)}); {
+		switch rec, err := s.engine.Get(stet.WithMaxBody(ctx, 0), stet.ID{Scope: scope, Key: stet.Key(s.text)}); {
 		case err == nil:
 			s.add(ctx, byTheKey, &rec.Head)
 		case !errors.Is(err, stet.ErrNotFound) && !errors.Is(err, stet.ErrCorrupt):

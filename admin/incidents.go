@@ -32,6 +32,7 @@ type tally struct {
 	More      bool // there are further ones: all but Unknown and Oldest is of the latest
 	Incidents []Incident
 	Ended     []Ended // lately, the last first
+	Double    []Entry // that no person has noted, the last first; of no route and no person alone
 
 	members map[string][]Record // by incident
 }
@@ -119,6 +120,9 @@ func (h *handler) group(ctx context.Context, who principal, f unknownFilter) (al
 		all.Add(head)
 		all.members[id] = append(all.members[id], h.join(ctx, in, head, answers))
 	}
+	if all.Double, err = h.doubleEffects(ctx, who, &f); err != nil {
+		return all, err
+	}
 	if all.More {
 		if all.Unknown, all.Oldest, err = h.beyond(ctx, who, f, &all); err != nil {
 			return all, err
@@ -175,6 +179,27 @@ func (f *unknownFilter) selects(who principal, head *stet.Head) bool {
 	return who.allows(head.Scope) && (f.with == "" || f.with == to.To)
 }
 
+// maxDouble is how many double effects a status has.
+const maxDouble = 100
+
+// doubleEffects are those that no person has noted, as far as the filter and the caller see them.
+func (h *handler) doubleEffects(ctx context.Context, who principal, f *unknownFilter) ([]Entry, error) {
+	if f.route != "" || f.with != "" {
+		return nil, nil
+	}
+	open, err := h.engine.Operator().DoubleEffects(ctx, maxDouble)
+	switch {
+	case errors.Is(err, stet.ErrUnsupported): // they are told by log and metric alone
+		return nil, nil
+	case err != nil:
+		return nil, unavailable
+	}
+	open = slices.DeleteFunc(open, func(c stet.Change) bool {
+		return !who.allows(c.ID.Scope) || f.scope != "" && f.scope != c.ID.Scope
+	})
+	return documents(open, h.entry), nil
+}
+
 // beyond says of more records than are grouped how many there are, as far as a count may tell, and
 // since when the oldest waits.
 func (h *handler) beyond(ctx context.Context, who principal, f unknownFilter, all *tally) (n int, oldest time.Time, err error) {
@@ -199,6 +224,7 @@ func (h *handler) beyond(ctx context.Context, who principal, f unknownFilter, al
 }
 
 // causeLapsed is that of records whose leases ended: their process was killed, or stood still.
+// Where it is proven that it was killed, that is [stet.CauseHolderGone].
 const causeLapsed = "lease-lapsed"
 
 // incidentID is the same for records with the same cause and route that became unknown in the same
@@ -207,7 +233,7 @@ const causeLapsed = "lease-lapsed"
 func incidentID(head *stet.Head) string {
 	since := head.UnknownSince().UTC()
 	when := since.Format("2006-01-02T15:04")
-	if head.Cause == causeLapsed && head.Holder != "" { // a container's process has the same name each time
+	if (head.Cause == causeLapsed || head.Cause == stet.CauseHolderGone) && head.Holder != "" { // a container's process has the same name each time
 		when = since.Format("2006-01-02T15 ") + head.Holder
 	}
 	sum := sha256.Sum256([]byte(head.Cause + "\x00" + head.Route + "\x00" + when))

@@ -278,8 +278,8 @@ func TestIncidentsBehindThoseOfOthers(t *testing.T) {
 func TestIncidentsThatNoTimeSettles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, admin.Config{})
-		w.unknown("s", "k0", "", "panic")
-		late := w.unknown("s", "k1", "", "panic")
+		w.unknown("s", "k0", "", "lease-lapsed")
+		late := w.unknown("s", "k1", "", "lease-lapsed")
 		var all incidents
 		if w.ask("GET", "/api/v1/incidents", "", 200, &all); all.Incidents[0].SettledAt.IsZero() {
 			t.Fatalf("%+v", all)

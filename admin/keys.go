@@ -12,6 +12,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/flow"
+	"github.com/stet-dev/stet/internal/ledger"
 	"github.com/stet-dev/stet/internal/tag"
 )
 
@@ -61,14 +62,14 @@ func documents[T, D any](rows []T, doc func(*T) D) []D {
 // page returns the records that a filter selects, and the cursor of the next page.
 func (h *handler) page(ctx context.Context, f *filter) ([]stet.Head, string, error) {
 	if f.downstream != "" {
-		heads, err := h.engine.Operator().Find(ctx, f.downstream)
+		heads, err := h.engine.Operator().Find(ctx, f.Scope, f.downstream)
 		switch {
 		case errors.Is(err, stet.ErrUnsupported):
 			return nil, "", unfound
 		case err != nil:
 			return nil, "", unavailable
 		}
-		return slices.DeleteFunc(heads, func(head stet.Head) bool { return f.Scope != "" && head.Scope != f.Scope }), "", nil
+		return heads, "", nil
 	}
 	heads, next, err := h.engine.Operator().List(ctx, f.Query)
 	if err != nil {
@@ -186,12 +187,30 @@ func (h *handler) named(c *call) (stet.Record, error) {
 	if scope != "" && !c.who.allows(scope) { // without one, what is found says its own
 		return stet.Record{}, stet.ErrNotFound
 	}
-	rec, err := find(ctx, h.engine, scope, cmp.Or(c.PathValue("key"), c.PathValue("id")))
+	rec, err := find(stet.WithMaxBody(ctx, stet.SmallBody), h.engine, scope, cmp.Or(c.PathValue("key"), c.PathValue("id")))
 	own := rec.Scope == stet.OwnScope && c.Method != http.MethodGet
 	if rec.ID != (stet.ID{}) && (own || !c.who.allows(rec.Scope)) {
 		return stet.Record{}, stet.ErrNotFound
 	}
+	if err == nil && rec.Left > 0 {
+		rec, err = h.engine.GetWithin(ctx, rec.ID, c)
+	}
 	return rec, err
+}
+
+// bodies counts the bytes of large stored bodies that are read for operators, until they are
+// answered. One that is larger than all of it is read alone.
+var bodies = ledger.New(maxBodies, 0, 1)
+
+const maxBodies = 32 << 20
+
+// Reserve implements [stet.Room].
+func (c *call) Reserve(bytes int64) error {
+	if !c.room.Raise(min(bytes, maxBodies), false) {
+		c.header.Set("Retry-After", "1")
+		return showing
+	}
+	return nil
 }
 
 // find returns the record that name stands for: without a scope the one with this id (see

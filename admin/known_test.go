@@ -20,7 +20,7 @@ func TestResolveAsKnown(t *testing.T) {
 		r := &reconcile.Reconciler{Settle: time.Hour, MaxProbes: 20, Resolver: func(context.Context, stet.Head) (reconcile.Finding, error) { return found, nil }}
 		w := newWard(t, admin.Config{Settle: time.Hour, Reconciler: r})
 		late := func(key string, o stet.Outcome) stet.ID {
-			c := w.unknown("s", key, "", "timeout")
+			c := w.unknown("s", key, "", "lease-lapsed")
 			w.probed(c.ID(), time.Hour)
 			c.Completed()
 			if err := c.Settle(t.Context(), o); err == nil {

@@ -48,7 +48,7 @@ type listOf struct {
 
 type (
 	plainText string   // an answer that is not JSON
-	reason    struct { // the body of a change of the outbox, or of a job
+	reason    struct { // the body of a change of a job
 		Reason string `json:"reason"`
 	}
 )
@@ -65,7 +65,10 @@ var endpoints = map[string]endpoint{
 	"POST " + byKey + "/probe":              {about: "Ask the upstream", body: Question{}, gives: Probed{}},
 	"POST " + byKey + "/note":               {about: "Add to the audit trail", body: Remark{}, gives: Record{}},
 	"GET /api/v1/whoami":                    {about: "Who asks, and what they may do", gives: Whoami{}},
+	"GET /api/v1/store":                     {about: "Which store the records are in", gives: StoreIdentity{}},
+	"POST /api/v1/store/accept":             {about: "Take the store as it is", body: Acceptance{}, gives: StoreIdentity{}},
 	"GET /api/v1/audit":                     {about: "List audit entries", query: []string{"id", "scope", "who", "action", "notice", "since", "until", "cursor", "limit"}, gives: listOf{"entries", Entry{}, true}},
+	"POST /api/v1/audit/erase":              {about: "Take out of audit entries whom they are about", body: Erasure{}, gives: Erased{}},
 	"GET /api/v1/bulk":                      {about: "List the latest jobs", gives: listOf{"jobs", Job{}, false}},
 	"POST /api/v1/bulk":                     {about: "Start a job", body: Order{}, gives: accepted{}, status: 202},
 	"POST /api/v1/bulk/count":               {about: "Count the records of a job", body: Selection{}, gives: Count{}},
@@ -75,9 +78,9 @@ var endpoints = map[string]endpoint{
 	"POST /api/v1/bulk/{job}/resume":        {about: "Go on with a stopped job", body: reason{}, gives: Job{}},
 	"GET /api/v1/outbox":                    {about: "List messages", query: []string{"state", "dead", "topic", "cursor", "limit"}, gives: listOf{"messages", Message{}, true}},
 	"GET /api/v1/outbox/{message}":          {about: "Show a message", query: []string{"reveal", "reason"}, gives: Message{}},
-	"POST /api/v1/outbox/{message}/retry":   {about: "Deliver a message again", body: reason{}, gives: Message{}},
-	"POST /api/v1/outbox/{message}/discard": {about: "Give a message up", body: reason{}, gives: Message{}},
-	"POST /api/v1/outbox/{message}/confirm": {about: "Say that a message was delivered", body: reason{}, gives: Message{}},
+	"POST /api/v1/outbox/{message}/retry":   {about: "Deliver a message again", body: Settling{}, gives: Message{}},
+	"POST /api/v1/outbox/{message}/discard": {about: "Give a message up", body: Settling{}, gives: Message{}},
+	"POST /api/v1/outbox/{message}/confirm": {about: "Say that a message was delivered", body: Settling{}, gives: Message{}},
 	"POST /hooks/reconcile":                 {about: "Take a provider's signed notice", body: map[string]any{}, gives: plainText("application/json")},
 	"GET /metrics":                          {about: "Metrics for Prometheus", gives: plainText("text/plain")},
 	"GET /policy.json":                      {about: "The rules of the API's keys", gives: policyDoc{}},

@@ -18,9 +18,9 @@ type Outbox interface {
 	List(ctx context.Context, q outbox.Query) ([]outbox.Stored, error)
 	Show(ctx context.Context, id int64) (outbox.Stored, error)
 	Counts(ctx context.Context) (map[outbox.State]int64, error)
-	Retry(ctx context.Context, id int64, who, why string) error
-	Discard(ctx context.Context, id int64, who, why string) error
-	Confirm(ctx context.Context, id int64, who, why string) error
+	Retry(ctx context.Context, m outbox.Seen, who, why string) error
+	Discard(ctx context.Context, m outbox.Seen, who, why string) error
+	Confirm(ctx context.Context, m outbox.Seen, who, why string) error
 }
 
 var (
@@ -28,6 +28,7 @@ var (
 		Detail: "SQL stores have one: sqlite, postgres and mysql."}
 	noMessage    = &Problem{Status: 404, Code: "not-found", Title: "There is no such message", Detail: "It does not exist, or it is out of reach."}
 	messageMoved = &Problem{Status: 409, Code: "state-changed", Title: "The message's state does not allow this", Detail: "Only a dead or unknown message is settled by hand. Look at it again."}
+	messageStale = &Problem{Status: 409, Code: "state-changed", Title: "The message was changed meanwhile", Detail: "It is not as it was when it was looked at (if_version), so that nothing was changed. Look at it again."}
 
 	outboxStates = []string{"pending", "running", "done", "unknown", "dead", "discarded"}
 )
@@ -36,6 +37,7 @@ var (
 // only where they were asked for.
 type Message struct {
 	ID            int64             `json:"id"`
+	Version       int64             `json:"version,string"` // of 63 bits: more than a double holds
 	State         outbox.State      `json:"state"`
 	Topic         string            `json:"topic"`
 	Name          string            `json:"name,omitzero"`
@@ -45,6 +47,7 @@ type Message struct {
 	OrderKey      string            `json:"order_key,omitzero"`
 	Attempt       int               `json:"attempt"`
 	DownstreamKey string            `json:"downstream_key"`
+	KeyHonoured   bool              `json:"key_honoured"` // the other side has one effect per downstream key
 	DownstreamID  string            `json:"downstream_id,omitzero"`
 	PayloadBytes  int               `json:"payload_bytes"`
 	Payload       []byte            `json:"payload_b64,omitempty"`
@@ -64,8 +67,8 @@ type MessageError struct {
 }
 
 func (h *handler) letter(s *outbox.Stored) Message {
-	return Message{ID: s.ID, State: s.State, Topic: s.Topic, Name: s.Name, Record: h.tagOf(s.Record.ID), Scope: string(s.Record.Scope), OrderKey: s.OrderKey,
-		Attempt: s.Attempt, DownstreamKey: s.DownstreamKey, DownstreamID: s.DownstreamID, PayloadBytes: len(s.Payload),
+	return Message{ID: s.ID, Version: s.Version, State: s.State, Topic: s.Topic, Name: s.Name, Record: h.tagOf(s.Record.ID), Scope: string(s.Record.Scope), OrderKey: s.OrderKey,
+		Attempt: s.Attempt, DownstreamKey: s.DownstreamKey, KeyHonoured: s.KeyHonoured, DownstreamID: s.DownstreamID, PayloadBytes: len(s.Payload),
 		Errors: documents(s.Errors, func(f *outbox.Failure) MessageError { return MessageError(*f) }), Damage: s.Damage,
 		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, DueAt: s.DueAt}
 }
@@ -141,15 +144,19 @@ func (h *handler) discard(c *call) (any, error) { return h.settle(c, h.Outbox.Di
 // confirm answers POST /api/v1/outbox/{message}/confirm.
 func (h *handler) confirm(c *call) (any, error) { return h.settle(c, h.Outbox.Confirm) }
 
-func (h *handler) settle(c *call, how func(ctx context.Context, id int64, who, why string) error) (any, error) {
+func (h *handler) settle(c *call, how func(ctx context.Context, m outbox.Seen, who, why string) error) (any, error) {
 	var n note
 	var m outbox.Stored
-	err := cmp.Or(h.read(c, map[string]any{"reason": &n.reason}), n.unreasoned())
+	err := cmp.Or(h.read(c, map[string]any{"reason": &n.reason, "if_version": pin(n.pinVersion)}), n.unreasoned())
 	if err == nil {
 		m, err = h.lettered(c)
 	}
 	if err == nil {
-		err = ofMessage(how(c.Context(), m.ID, c.who.name, n.reason))
+		seen := m.Seen()
+		if n.ifVersion != 0 {
+			seen.Version = int64(n.ifVersion)
+		}
+		err = ofMessage(how(c.Context(), seen, c.who.name, n.reason))
 	}
 	if err == nil {
 		m, err = h.lettered(c) // as it is now
@@ -178,6 +185,8 @@ func ofMessage(err error) error {
 		return noMessage
 	case errors.Is(err, stet.ErrState):
 		return messageMoved
+	case errors.Is(err, stet.ErrStale):
+		return messageStale
 	}
 	return err
 }

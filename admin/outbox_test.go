@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -28,7 +29,7 @@ type shelf struct {
 func newShelf() *shelf {
 	s := &shelf{}
 	for i, state := range []outbox.State{outbox.Pending, outbox.Dead, outbox.Unknown, outbox.Dead} {
-		m := outbox.Stored{ID: int64(i + 1), State: state, Attempt: i}
+		m := outbox.Stored{ID: int64(i + 1), Version: 1<<62 + int64(i), State: state, Attempt: i}
 		m.Topic, m.Payload, m.Meta = "receipts", []byte("secret-payload"), map[string]string{"m": "secret-meta"}
 		m.Record = outbox.Record{ID: stet.ID{Scope: stet.Scope([]string{"acme", "shop"}[i%2]), Key: "secret-key"}, Life: time.Unix(1, 0)}
 		s.all = append(s.all, m)
@@ -68,28 +69,32 @@ func (s *shelf) Counts(context.Context) (map[outbox.State]int64, error) {
 	return n, s.err
 }
 
-func (s *shelf) settle(id int64, to outbox.State, who, why string) error {
+func (s *shelf) settle(seen outbox.Seen, to outbox.State, who, why string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	id := seen.ID
 	m := &s.all[id-1]
+	if m.Version != seen.Version {
+		return stet.ErrStale
+	}
 	if m.State != outbox.Dead && m.State != outbox.Unknown {
 		return fmt.Errorf("%w: it was %s", stet.ErrState, m.State)
 	}
-	m.State = to
+	m.State, m.Version = to, m.Version-10
 	s.done = append(s.done, fmt.Sprintf("%d %s by %s: %s", id, to, who, why))
 	return nil
 }
 
-func (s *shelf) Retry(_ context.Context, id int64, who, why string) error {
-	return s.settle(id, outbox.Pending, who, why)
+func (s *shelf) Retry(_ context.Context, m outbox.Seen, who, why string) error {
+	return s.settle(m, outbox.Pending, who, why)
 }
 
-func (s *shelf) Discard(_ context.Context, id int64, who, why string) error {
-	return s.settle(id, outbox.Discarded, who, why)
+func (s *shelf) Discard(_ context.Context, m outbox.Seen, who, why string) error {
+	return s.settle(m, outbox.Discarded, who, why)
 }
 
-func (s *shelf) Confirm(_ context.Context, id int64, who, why string) error {
-	return s.settle(id, outbox.Done, who, why)
+func (s *shelf) Confirm(_ context.Context, m outbox.Seen, who, why string) error {
+	return s.settle(m, outbox.Done, who, why)
 }
 
 // ids reads a page of messages.
@@ -141,7 +146,9 @@ func TestOutboxIsListedAndSettled(t *testing.T) { // D06, D02
 		code       string
 	}{
 		"no reason":     {"2/retry", `{}`, 400, "reason-required"},
-		"blank":         {"2/discard", `{"reason":" \t\n"}`, 400, "reason-required"}, // D10
+		"blank":         {"2/discard", `{"reason":" \t\n"}`, 400, "reason-required"},          // D10
+		"seen before":   {"2/retry", `{"reason":"x","if_version":"7"}`, 409, "state-changed"}, // K06
+		"no version":    {"2/retry", `{"reason":"x","if_version":"x"}`, 400, "bad-parameter"},
 		"pending":       {"1/retry", `{"reason":"x"}`, 409, "state-changed"},
 		"no message":    {"17/retry", `{"reason":"x"}`, 404, "not-found"},
 		"no number":     {"x/retry", `{"reason":"x"}`, 404, "not-found"},
@@ -151,7 +158,7 @@ func TestOutboxIsListedAndSettled(t *testing.T) { // D06, D02
 			t.Errorf("%s: %d %s", name, status, body)
 		}
 	}
-	if status, body := d.change("POST", "/api/v1/outbox/2/retry", `{"reason":"funds"}`); status != 200 || !strings.Contains(body, `"state":"pending"`) {
+	if status, body := d.change("POST", "/api/v1/outbox/2/retry", `{"reason":"funds","if_version":"`+strconv.FormatInt(1<<62+1, 10)+`"}`); status != 200 || !strings.Contains(body, `"state":"pending"`) {
 		t.Errorf("%d %s", status, body)
 	}
 	if status, body := d.change("POST", "/api/v1/outbox/3/discard", `{"reason":"sent by hand"}`); status != 200 || !strings.Contains(body, `"state":"discarded"`) {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stet-dev/stet/internal/bounds"
 )
 
 // parameter is one that a query may have. take is handed its value, and says what is wrong with it.
@@ -98,11 +100,10 @@ func upTo(most int, into *int) func(string) error {
 
 // seconds takes a number of seconds, whole or decimal, that a duration can hold.
 func seconds(into *time.Duration) func(string) error {
-	const most = float64(1<<63-1) / float64(time.Second)
 	return func(v string) error {
 		s, err := strconv.ParseFloat(v, 64)
-		if err != nil || !(s >= 0 && s < most) {
-			return errors.New("it is a number of seconds, not negative")
+		if err != nil || !(s >= 0 && s <= bounds.Long.Seconds()) {
+			return errors.New("it is a number of seconds, not negative, and not over a hundred years")
 		}
 		*into = time.Duration(s * float64(time.Second))
 		return nil

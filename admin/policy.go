@@ -45,6 +45,8 @@ type (
 		WaitPolicy       string         `json:"wait_policy"`
 		OnLeaseExpiry    string         `json:"on_lease_expiry"`
 		On5xx            string         `json:"on_5xx"`
+		StatusOutcome    map[int]string `json:"status_outcome"`
+		TrustHeader      string         `json:"trust_header,omitzero"`
 		OnPanic          string         `json:"on_panic"`
 		FailMode         string         `json:"fail_mode"`
 		ExecutionTimeout float64        `json:"execution_timeout_s,omitzero"`
@@ -94,7 +96,7 @@ func publish(r *Route) routeDoc {
 			"completion", "execute", 0},
 		Fingerprint: fingerprintDoc{c.Fingerprint.String(), c.Fingerprint.Body.String(), c.Fingerprint.Fields, c.Fingerprint.Exclude, c.Fingerprint.Headers, c.Fingerprint.Decode},
 		Statuses:    statuses(c), NoStoreStatus: c.NoStoreStatus, WaitPolicy: waiting[c.Waiting],
-		OnLeaseExpiry: lapsing[c.Policy.OnLapse], On5xx: failing[c.On5xx], OnPanic: panicking[c.OnPanic], FailMode: "closed",
+		OnLeaseExpiry: lapsing[c.Policy.OnLapse], On5xx: failing[c.On5xx], StatusOutcome: outcomes(c.StatusOutcome), TrustHeader: c.TrustHeader, OnPanic: panicking[c.OnPanic], FailMode: "closed",
 		RetryAfterMax: c.RetryAfterMax.Seconds(), MaxRequestAge: c.MaxRequestAge.Seconds(),
 		MaxBody: c.MaxBody, MaxResponse: c.MaxResponse, Problems: c.ProblemBase,
 	}
@@ -127,8 +129,18 @@ var (
 	lapsing  = [...]string{stet.LapseUnknown: "unknown", stet.LapseResume: "resume", stet.LapseReexecute: "reexecute",
 		stet.LapseAtomic: "atomic"} // the last one is for handlers in Go, and no word of the file
 	failing   = [...]string{stethttp.ReplayFailure: "replay", stethttp.ReleaseFailure: "release", stethttp.UnknownFailure: "unknown"}
+	meaning   = map[stet.State]string{stet.Completed: "completed", stet.Unknown: "unknown", stet.Retryable: "not-executed"}
 	panicking = [...]string{stethttp.PanicUnknown: "unknown", stethttp.PanicRelease: "release", stethttp.PanicReplay: "replay"}
 )
+
+// outcomes are the words of the configuration file for what statuses mean.
+func outcomes(states map[int]stet.State) map[int]string {
+	words := map[int]string{}
+	for status, means := range states {
+		words[status] = meaning[means]
+	}
+	return words
+}
 
 // statuses are those of the layer's own answers, by their codes.
 func statuses(c *stethttp.Config) map[string]int {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/internal/bounds"
 	"github.com/stet-dev/stet/internal/reply"
 	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/stethttp"
@@ -83,6 +84,9 @@ func problemOf(err error) *Problem {
 	}
 	if o, ok := errors.AsType[*bulk.OrderError](err); ok {
 		return problemOf(badParameter(o.Field, o.Reason))
+	}
+	if o, ok := errors.AsType[*bounds.Error](err); ok { // what was asked for is no time, no count or no status
+		return problemOf(badParameter(strings.ToLower(o.Field), o.Error()))
 	}
 	for _, c := range causes {
 		if errors.Is(err, c.err) {

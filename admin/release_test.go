@@ -61,7 +61,7 @@ func TestReleaseIsAsTheOutlookSays(t *testing.T) {
 		*next = reconcile.Finding{Effect: reconcile.Missing, Status: 404}
 		w.unknown("s", "missing", "", "timeout")
 		w.ask("POST", "/api/v1/keys/s/missing/probe", `{}`, 200, nil)
-		late := w.unknown("s", "late", "", "timeout")
+		late := w.unknown("s", "late", "", "lease-lapsed")
 		w.probed(late.ID(), time.Hour)
 		late.Completed()
 		if err := late.Settle(t.Context(), stet.Outcome{Response: stet.Response{Status: 201}}); err == nil {
@@ -143,7 +143,7 @@ func TestReleaseOfWhatWasCancelled(t *testing.T) {
 		}
 
 		// Neither a late answer nor a handler at work gives way to it.
-		late := w.unknown("s", "late", "", "timeout")
+		late := w.unknown("s", "late", "", "lease-lapsed")
 		w.probed(late.ID(), time.Hour)
 		late.Completed()
 		if err := late.Settle(t.Context(), stet.Outcome{Response: stet.Response{Status: 201}}); err == nil {

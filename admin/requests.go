@@ -85,6 +85,12 @@ type Search struct {
 	Skipped []string `json:"skipped"` // what was not searched, by the words of [Found]: the role, or the store, does not allow it
 }
 
+// Settling is the body of POST /api/v1/outbox/{message}/retry, …/discard and …/confirm.
+type Settling struct {
+	Reason  string `json:"reason"`
+	Version string `json:"if_version,omitzero"` // the message is only changed while it has this version
+}
+
 // Selection is the body of POST /api/v1/bulk/count: what a job would do, to which records.
 type Selection struct {
 	Action bulk.Action `json:"action"`

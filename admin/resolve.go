@@ -65,13 +65,13 @@ func (h *handler) end(c *call, r *resolution, err error) (any, error) {
 		if r.as != "" {
 			return h.adopt(c.Context(), rec, r.as, note)
 		}
-		res.Version = rec.Version
+		of := stet.Execution{Fence: rec.Fence(), Version: rec.Version}
 		if res.Response == nil && !r.override {
 			if err := h.disproved(c.Context(), &rec.Head); err != nil {
 				return rec.Head, err
 			}
 		}
-		return h.engine.Operator().Resolve(c.Context(), rec.ID, res, note)
+		return h.engine.Operator().Resolve(c.Context(), rec.ID, of, res, note)
 	})
 }
 
@@ -201,7 +201,7 @@ var noAnswer = &Problem{Status: 409, Code: "no-answer", Title: "That answer is n
 	Detail: "A late-answer is taken where one came, and a last-probe where there is none and the probe found it with a status. Look at the record: its late_answer and last_probe say what is known."}
 
 // contradicted is what no waiting cures.
-var contradicted = &Problem{Status: 409, Code: "contradicted", Title: "A late answer says that it happened",
+var contradicted = &Problem{Status: 409, Code: "contradicted", Title: "The handler's answer says otherwise",
 	Detail: "The handler came back too late, with an answer that is kept with the record. Resolve it as completed; or send \"override\": true where you know better, which takes the role admin, and which the audit trail keeps."}
 
 // unsettled says until when what the record's attempt sent may still have its effect, and what is

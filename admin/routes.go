@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/stet-dev/stet/internal/ledger"
 	"github.com/stet-dev/stet/internal/reply"
 )
 
@@ -14,6 +15,7 @@ type call struct {
 	*http.Request
 	header http.Header // of the answer
 	who    principal
+	room   ledger.Hold // for a stored body, until the answer has been sent
 }
 
 // route is a row of what the handler answers.
@@ -53,7 +55,10 @@ var routes = []route{
 	{"GET", "/api/v1/incidents", Viewer, (*handler).incidents, nil},
 	{"GET", "/api/v1/incidents/{incident}", Viewer, (*handler).incident, nil},
 	{"GET", "/api/v1/find", Viewer, (*handler).sought, nil},
+	{"GET", "/api/v1/store", Viewer, ofAllScopes((*handler).store), nil},
+	{"POST", "/api/v1/store/accept", Admin, ofAllScopes((*handler).accept), nil},
 	{"GET", "/api/v1/audit", Viewer, (*handler).audit, nil},
+	{"POST", "/api/v1/audit/erase", Admin, (*handler).erase, nil},
 	{"GET", "/api/v1/bulk", Viewer, (*handler).bulkRecent, withBulk},
 	{"POST", "/api/v1/bulk", Operator, (*handler).bulkStart, withBulk},
 	{"POST", "/api/v1/bulk/count", Operator, (*handler).bulkCount, withBulk},
@@ -108,7 +113,8 @@ func (h *handler) mount() {
 
 func (h *handler) serve(rt route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c := &call{Request: r, header: w.Header()}
+		c := &call{Request: r, header: w.Header(), room: bodies.Hold(bodies.Owner("operators"))}
+		defer c.room.Free()
 		var doc any
 		err := h.admit(c, &rt)
 		if err == nil {

@@ -19,13 +19,16 @@ func (h *handler) status(c *call) (any, error) {
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), listTimeout)
 	defer cancel()
-	s := Status{Title: h.Title, TraceURL: h.TraceURL, At: time.Now().UTC(), Incidents: []Incident{}, Ended: []Ended{}, Gateways: []Gateway{},
+	s := Status{Title: h.Title, TraceURL: h.TraceURL, At: time.Now().UTC(), Double: []Entry{}, Incidents: []Incident{}, Ended: []Ended{}, Gateways: []Gateway{},
 		Series: []Series{}, Warnings: []Warning{}}
 	s.Store, s.Cache = h.health(ctx)
 	if err := h.attention(ctx, c.who, &s); err != nil {
 		if s.Unread = true; s.Store.OK && err != unlisted {
 			return nil, err
 		}
+	}
+	if n, bytes := h.engine.Unstored(); n > 0 && !c.who.bound() {
+		s.Unstored = &Unstored{n, bytes}
 	}
 	if h.Figures != nil {
 		f := h.Figures(ctx)
@@ -109,7 +112,7 @@ func (h *handler) attention(ctx context.Context, who principal, s *Status) (err 
 	}
 	s.Unknown, s.Dead, s.Snoozed, s.Waiting, s.OldestUnknown = all.Unknown, all.Dead, all.Snoozed, all.Waiting, all.Oldest
 	s.More = s.More || all.More
-	s.Incidents, s.Ended = some(all.Incidents), some(all.Ended)
+	s.Double, s.Incidents, s.Ended = some(all.Double), some(all.Incidents), some(all.Ended)
 	s.Incidents = s.Incidents[:min(len(s.Incidents), maxIncidents)]
 	return nil
 }

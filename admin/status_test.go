@@ -10,8 +10,10 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/internal/execution"
 	"github.com/stet-dev/stet/stethttp"
 	"github.com/stet-dev/stet/store/memstore"
+	"github.com/stet-dev/stet/store/storetest/faulty"
 )
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -91,6 +93,75 @@ func TestStatusOfAStore(t *testing.T) {
 	d = newDesk(t, admin.Config{}, struct{ stet.Store }{memstore.New(memstore.Config{})}) // which cannot list
 	if s := read[admin.Status](d, "/api/v1/status"); !s.Store.OK || !s.Unread {
 		t.Errorf("%+v", s)
+	}
+}
+
+// A double effect is in the status until a person has noted it, in each list by its cause, and in
+// the audit trail. Only those see it who may see its scope.
+func TestDoubleEffectInTheStatus(t *testing.T) { // K03c
+	config := told()
+	config.Tokens = append(config.Tokens, admin.NewToken("kim", "token-of-kim", admin.Admin),
+		scoped(admin.NewToken("two", "token-of-two", admin.Admin), "acme", "globex"))
+	d := newDesk(t, config, nil)
+	d.token = "token-of-kim"
+	id := stet.ID{Scope: "shop", Key: "twice"}
+	if err := execution.Double(t.Context(), d.engine, id); err != nil {
+		t.Fatal(err)
+	}
+	tag := d.engine.Tag(id)
+	s := read[admin.Status](d, "/api/v1/status")
+	if len(s.Double) != 1 || s.Double[0].ID != tag || s.Double[0].Scope != "shop" || !strings.Contains(s.Double[0].Evidence, "attempt 1 was answered 201, with 5 bytes, says host:1") {
+		t.Fatalf("%+v", s.Double)
+	}
+	list := read[struct{ Keys []admin.Record }](d, "/api/v1/keys?cause=double-effect").Keys
+	if len(list) != 1 || list[0].ID != tag || list[0].Cause != "double-effect" || list[0].State != "completed" {
+		t.Errorf("%+v", list)
+	}
+	if r := read[admin.Record](d, "/api/v1/keys/"+tag); r.Cause != "double-effect" || r.Outlook.Client.Status != 201 {
+		t.Errorf("%+v", r)
+	}
+	trail := read[struct{ Entries []admin.Entry }](d, "/api/v1/audit?action=double-effect").Entries
+	if len(trail) != 1 || trail[0].ID != tag || trail[0].Who != "stet" || trail[0].From != "completed" || trail[0].To != "completed" {
+		t.Errorf("%+v", trail)
+	}
+	for _, d.token = range []string{"token-of-acme", "token-of-two"} {
+		if s := read[admin.Status](d, "/api/v1/status"); len(s.Double) > 0 {
+			t.Errorf("of another scope: %+v", s.Double)
+		}
+	}
+	d.token = "token-of-kim"
+	if status, body := d.change("POST", "/api/v1/keys/"+tag+"/note", `{"reason":"refunded re_17"}`); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	if s := read[admin.Status](d, "/api/v1/status"); len(s.Double) > 0 {
+		t.Errorf("noted, and still told: %+v", s.Double)
+	}
+}
+
+// What only this process knows is in its status.
+func TestUnstoredInTheStatus(t *testing.T) { // K03
+	store := faulty.New(memstore.New(memstore.Config{}), 1)
+	d := newDesk(t, admin.Config{}, store)
+	if s := read[admin.Status](d, "/api/v1/status"); s.Unstored != nil {
+		t.Errorf("%+v", s.Unstored)
+	}
+	q, err := d.engine.Begin(t.Context(), stet.Request{ID: stet.ID{Scope: "s", Key: "k"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.FailComplete(true)
+	if err := q.Claim.Settle(t.Context(), stet.Outcome{Response: stet.Response{Status: 201}}); err == nil {
+		t.Error("it is stored")
+	}
+	if s := read[admin.Status](d, "/api/v1/status"); s.Unstored == nil || s.Unstored.Entries != 1 || s.Unstored.Bytes == 0 {
+		t.Errorf("%+v", s.Unstored)
+	}
+	store.FailComplete(false)
+	if err := d.engine.Drain(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if s := read[admin.Status](d, "/api/v1/status"); s.Unstored != nil {
+		t.Errorf("stored, and still told: %+v", s.Unstored)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/internal/execution"
 	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/store/memstore"
 	"github.com/stet-dev/stet/store/storetest/faulty"
@@ -293,7 +294,7 @@ func meanwhile(t *testing.T, q stet.Query) {
 		time.Sleep(time.Second)
 		d.unknown(100, 100)
 		for i := range 10 { // an operator was faster
-			if _, err := d.engine.Operator().Resolve(t.Context(), d.id(i), stet.Resolution{}, why); err != nil {
+			if _, err := d.engine.Operator().Resolve(t.Context(), d.id(i), execution.Of(t.Context(), d.engine, d.id(i)), stet.Resolution{}, why); err != nil {
 				t.Fatal(err)
 			}
 		}

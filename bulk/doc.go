@@ -21,6 +21,9 @@
 //
 // # How it survives
 //
+// A job says in which format it is written. One that a newer version has written, with members or
+// actions that this one does not know, is left alone ([Newer]).
+//
 // A job is itself a record, in [stet.OwnScope]: its lease says which process works on it, and its
 // recovery points say how far it has come. Before a page of records is changed, the page is stored.
 // A process that takes a job over asks the history whether the job has changed the records of the

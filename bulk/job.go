@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ const (
 	Stopped   State = "stopped"   // it keeps its place until [Jobs.Resume]
 	Completed State = "completed" // nothing is left to do
 	Abandoned State = "abandoned" // no process took it within [Retain]: what is left stays as it is
+	Newer     State = "newer"     // a newer version of Stet has written it: this one cannot read it, and leaves it alone
 )
 
 // Job is an order and what has become of it, as of its last recovery point.
@@ -66,7 +68,7 @@ type cause struct {
 
 var causes = []cause{
 	{stet.ErrCorrupt, "corrupt-record", "it cannot be read: its row is damaged, or sealed with a key that is not at hand"},
-	{stet.ErrContradicted, "contradicted", "a late answer of the handler says that it happened: look at it, and resolve it"},
+	{stet.ErrContradicted, "contradicted", "the handler's own answer says otherwise: look at it, and resolve it"},
 	{errFound, "found", "a probe said that it happened, or still goes on: resolve it, or ask again"},
 	{errMoved, wordMoved, "others have changed it since it was chosen: it is as they left it"},
 	{reconcile.ErrNotKnown, wordSilent, "neither a late answer nor its last probe says what happened: ask about it, or resolve it by itself"},
@@ -77,6 +79,7 @@ var causes = []cause{
 	{stet.ErrAttended, "not-settled", notSettled},
 	{stet.ErrNotSettled, "not-settled", notSettled},
 	{stet.ErrState, "wrong-state", "its state does not allow this: look at it"},
+	{stet.ErrRefused, "too-large", "the store cannot keep a result of this size: resolve it by its status alone"},
 	{nil, "store-unavailable", "the store gave no answer about it: try it again"},
 }
 
@@ -92,8 +95,18 @@ const wordMoved, wordSilent = "changed-meanwhile", "no-answer"
 const notSettled = "its attempt ended only just now, or has not ended, and may still have its effect: " +
 	"try it again later, or release it all the same (--now, \"now\": true)"
 
+// ErrNewer is returned for a job that this version cannot read, because a newer one has written it:
+// it has a format, a member, or an action that is not known here, and may spare records by it. It
+// is left alone, and a process of that version goes on with it.
+var ErrNewer = errors.New("bulk: a newer version of Stet has written this job, which this one cannot read: it is left alone")
+
+// format is that of the jobs that this version writes. Jobs from before there were formats have 0,
+// and the same members.
+const format = 1
+
 // stored is a job as its record keeps it.
 type stored struct {
+	Format int `json:",omitzero"`
 	Order  Order
 	Key    string    `json:",omitzero"` // of the order's query: as a [stet.Key] it never leaves a program as JSON
 	Before time.Time // records that came into their state later are left alone; by the store's clock
@@ -128,6 +141,7 @@ func newTarget(h *stet.Head) target {
 func (t *target) id() stet.ID { return stet.ID{Scope: t.Scope, Key: stet.Key(t.Key)} }
 
 func (s *stored) encode() ([]byte, error) {
+	s.Format = format
 	b, err := json.Marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("bulk: a job cannot be stored: %w", err)
@@ -135,7 +149,8 @@ func (s *stored) encode() ([]byte, error) {
 	return b, nil
 }
 
-// decode reads the latest that a record has of a job: its end, a recovery point, or the order.
+// decode reads the latest that a record has of a job: its end, a recovery point, or the order. The
+// error is [ErrNewer] if it has anything that this version does not know.
 func decode(b *stet.Body) (s stored, err error) {
 	doc := b.Request
 	switch {
@@ -144,8 +159,13 @@ func decode(b *stet.Body) (s stored, err error) {
 	case b.Progress != nil:
 		doc = b.Progress
 	}
-	if err := json.Unmarshal(doc, &s); err != nil {
-		return s, fmt.Errorf("%w: it is no job of this version", stet.ErrCorrupt)
+	if !json.Valid(doc) {
+		return s, fmt.Errorf("%w: it is no job", stet.ErrCorrupt)
+	}
+	strict := json.NewDecoder(bytes.NewReader(doc))
+	strict.DisallowUnknownFields()
+	if strict.Decode(&s) != nil || s.Format < 0 || s.Format > format || !slices.Contains(Actions, s.Order.Action) {
+		return stored{}, ErrNewer
 	}
 	s.Order.Query.Key = stet.Key(s.Key)
 	return s, nil
@@ -153,7 +173,10 @@ func decode(b *stet.Body) (s stored, err error) {
 
 func jobOf(r *stet.Record) (Job, error) {
 	s, err := decode(&r.Body)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrNewer):
+		return Job{ID: string(r.Key), State: Newer, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, CompletedAt: r.CompletedAt}, nil
+	case err != nil:
 		return Job{}, err
 	}
 	for i := range s.Errors { // they are stored without their sentences

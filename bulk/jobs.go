@@ -282,11 +282,11 @@ func (j *Jobs) Run(ctx context.Context) error {
 // round works on the jobs that no process works on. The engine's observer is told of errors.
 func (j *Jobs) round(ctx context.Context) {
 	abandoned := func(after string) ([]stet.Head, string, error) {
-		return j.engine.Operator().Abandoned(ctx, after, stet.MaxLimit)
+		return j.engine.Operator().Abandoned(ctx, stet.Query{Scope: stet.OwnScope, After: after, Limit: stet.MaxLimit})
 	}
 	for heads := range walk.Pages(abandoned) {
 		for i := range heads {
-			if heads[i].Scope == stet.OwnScope && ctx.Err() == nil {
+			if strings.HasPrefix(string(heads[i].Key), prefix) && ctx.Err() == nil {
 				_ = j.Work(ctx, string(heads[i].Key)) // another process may be working on it
 			}
 		}

@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/bounds"
 )
 
 // Action is what a job does with each record.
@@ -79,6 +81,17 @@ type Order struct {
 	Note stet.Note
 }
 
+var orderBounds = bounds.For[Order](
+	bounds.Free("Query", "the engine checks it when it is counted"),
+	bounds.Number("Expect", 0, MaxRecords),
+	bounds.Number("Limit", 1, bounds.Many).Or("0 for all", 0),
+	bounds.Duration("Retain", bounds.Short, bounds.Long).Or("0 where it is no extend", 0),
+	bounds.Duration("Settle", bounds.Short, bounds.Long).Or("0 for no time at all", 0).Or("stet.Never, which is the same", stet.Never),
+)
+
+// fieldNames are the fields that an [OrderError] calls by another name.
+var fieldNames = map[string]string{"Retain": "seconds"}
+
 // OrderError says which part of an [Order] cannot be used, and why.
 type OrderError struct{ Field, Reason string }
 
@@ -106,6 +119,9 @@ func (o *Order) validate() error {
 	if o.Note.Who == "" || o.Note.Why == "" {
 		return stet.ErrNoReason
 	}
+	if e, out := errors.AsType[*bounds.Error](orderBounds.Check(o)); out {
+		return &OrderError{cmp.Or(fieldNames[e.Field], strings.ToLower(e.Field)), e.Error()}
+	}
 	switch {
 	case o.Records != nil && len(o.Records) == 0:
 		return &OrderError{"ids", "there is none in it; name some, or leave it out and send a filter"}
@@ -113,13 +129,9 @@ func (o *Order) validate() error {
 		return &OrderError{"ids", fmt.Sprintf("a job takes %d of them at most; select more by a filter", MaxNamed)}
 	case o.ownsOrRepeats():
 		return &OrderError{"ids", "each is there once, and none is of Stet's own scope"}
-	case o.Expect < 0:
-		return &OrderError{"expect", "it is the number of records that match, not negative"}
 	case len(o.Records) > 0 && o.Limit > 0:
 		return &OrderError{"limit", "it is for a filter; name fewer ids instead"}
-	case o.Limit < 0:
-		return &OrderError{"limit", "it is a number of records, not negative"}
-	case o.Action == Extend && o.Retain <= 0:
+	case o.Action == Extend && o.Retain == 0:
 		return &OrderError{"seconds", "say for how long the results are to be kept from now"}
 	case o.Action != Extend && o.Retain != 0:
 		return &OrderError{"seconds", "only extend takes it"}

@@ -67,8 +67,9 @@ func (r *run) do(ctx context.Context, have *stet.Record) (stet.Head, error) {
 		if err := r.disproved(ctx, &have.Head); err != nil {
 			return have.Head, err
 		}
-		res := stet.Resolution{Version: have.Version, Settle: o.Settle, Now: o.Now, Override: o.Override}
-		return op.Resolve(ctx, have.ID, res, o.Note)
+		of := stet.Execution{Fence: have.Fence(), Version: have.Version}
+		res := stet.Resolution{Settle: o.Settle, Now: o.Now, Override: o.Override}
+		return op.Resolve(ctx, have.ID, of, res, o.Note)
 	case Resolve:
 		if have.State != stet.Unknown {
 			return have.Head, errMoved
@@ -80,9 +81,10 @@ func (r *run) do(ctx context.Context, have *stet.Record) (stet.Head, error) {
 			return have.Head, errPast
 		}
 		return op.Snooze(ctx, have.ID, have.Version, in, o.Note)
-	default:
+	case Probe:
 		return r.ask(ctx, &have.Head)
 	}
+	panic("bulk: an action that decode does not let pass: " + string(o.Action))
 }
 
 // disproved is the error of a release that a probe speaks against. The rest of what speaks

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/internal/execution"
 	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/store/memstore"
 )
@@ -18,20 +19,12 @@ import (
 func (d *desk) late(i int) {
 	d.Helper()
 	c := d.begin(i).Claim
-	c.Unknown("timeout")
-	if err := c.Settle(d.Context(), stet.Outcome{}); err != nil {
-		d.Fatal(err)
+	time.Sleep(d.engine.Policy().Lease)
+	if n, _, err := d.engine.Operator().Sweep(d.Context(), "", 0); n != 1 || err != nil {
+		d.Fatal(n, err)
 	}
-	r, err := d.engine.Get(d.Context(), d.id(i))
-	if err != nil {
-		d.Fatal(err)
-	}
-	if _, ok, err := d.engine.Operator().Probing(d.Context(), &r.Head, time.Minute, nil); !ok || err != nil {
-		d.Fatal(ok, err)
-	}
-	c.Completed()
 	_ = c.Settle(d.Context(), stet.Outcome{Response: stet.Response{Status: 201, Body: []byte("late")}})
-	if r, err = d.engine.Get(d.Context(), d.id(i)); err != nil || r.Response == nil || r.State != stet.Unknown {
+	if r, err := d.engine.Get(d.Context(), d.id(i)); err != nil || r.Response == nil || r.State != stet.Unknown {
 		d.Fatal(r.State, r.Response, err)
 	}
 }
@@ -137,7 +130,7 @@ func TestPinned(t *testing.T) {
 				}
 			}
 			move(0)
-			if _, err := d.engine.Operator().Resolve(t.Context(), d.id(1), stet.Resolution{}, why); err != nil {
+			if _, err := d.engine.Operator().Resolve(t.Context(), d.id(1), execution.Of(t.Context(), d.engine, d.id(1)), stet.Resolution{}, why); err != nil {
 				t.Fatal(err)
 			}
 			o.Expect = 4
@@ -233,7 +226,7 @@ func TestAnotherAttempt(t *testing.T) {
 		d.unknown(0, 1)
 		o.Records, o.Expect = d.named(0), 1
 		job := d.start(o)
-		if _, err := d.engine.Operator().Resolve(t.Context(), d.id(0), stet.Resolution{}, why); err != nil {
+		if _, err := d.engine.Operator().Resolve(t.Context(), d.id(0), execution.Of(t.Context(), d.engine, d.id(0)), stet.Resolution{}, why); err != nil {
 			t.Fatal(err)
 		}
 		d.unknown(0, 1)

@@ -37,12 +37,21 @@ var errLater = errors.New("bulk: the job stopped at a recovery point, and goes o
 
 // Work goes on with a job until it is completed, and then returns nil. If ctx ends first it leaves
 // the job at a recovery point, for the next process, and returns the context's error. The error is
-// [stet.ErrState] if another process works on the job, or if nothing is left to do.
+// [stet.ErrState] if another process works on the job, or if nothing is left to do, and [ErrNewer]
+// for a job that this version cannot read.
 func (j *Jobs) Work(ctx context.Context, id string) error {
 	if stopped, err := j.stopped(ctx, id); err != nil || stopped {
 		return cmp.Or(err, ErrStopped)
 	}
-	d, err := j.engine.Operator().Resume(ctx, stet.ID{Scope: stet.OwnScope, Key: stet.Key(id)})
+	key := stet.ID{Scope: stet.OwnScope, Key: stet.Key(id)}
+	have, err := j.engine.Get(ctx, key)
+	if err == nil { // what this version cannot read is not taken
+		_, err = decode(&have.Body)
+	}
+	if err != nil {
+		return fmt.Errorf("bulk: job %s: %w", id, err)
+	}
+	d, err := j.engine.Operator().Resume(ctx, key)
 	switch {
 	case err != nil:
 		return fmt.Errorf("bulk: %w", err)

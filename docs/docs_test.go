@@ -123,7 +123,7 @@ func TestEveryStoreKeepsTheLaws(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil || len(stores) < 8 {
+	if err != nil || len(stores) < 7 {
 		t.Fatalf("%d stores, %v", len(stores), err)
 	}
 	for dir := range stores {

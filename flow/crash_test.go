@@ -12,6 +12,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/flow"
+	"github.com/stet-dev/stet/internal/execution"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -188,7 +189,7 @@ func (w *world) finally(t *testing.T, m mode, byCompleter bool) string {
 			made = &stet.Response{Status: 201, Body: []byte("found")}
 		}
 		w.mu.Unlock()
-		if _, err := e.Operator().Resolve(t.Context(), ask().ID, stet.Resolution{Response: made}, stet.Note{Who: "ops", Why: "ledger"}); err != nil {
+		if _, err := e.Operator().Resolve(t.Context(), ask().ID, execution.Of(t.Context(), e, ask().ID), stet.Resolution{Response: made}, stet.Note{Who: "ops", Why: "ledger"}); err != nil {
 			t.Fatal(err)
 		}
 	}

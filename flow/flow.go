@@ -3,12 +3,12 @@ package flow
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/bounds"
 	"github.com/stet-dev/stet/internal/fill"
 	"github.com/stet-dev/stet/internal/sqltx"
 )
@@ -46,6 +46,15 @@ type Config[S any] struct {
 	Attempts int
 }
 
+var configBounds = bounds.For[Config[any]](
+	bounds.Number("Schema", 1, bounds.Many).OrDefault(),
+	bounds.Duration("Backoff", bounds.Short, bounds.Long).OrDefault(),
+	bounds.Number("Attempts", 1, bounds.Many).OrDefault(),
+)
+
+var settleBounds = bounds.Duration("Settle", bounds.Short, bounds.Long).Or("0 for no time at all", 0).
+	Or("stet.Never, where not found is never a proof", stet.Never)
+
 const (
 	defaultBackoff = time.Second
 	maxBackoff     = 5 * time.Minute
@@ -65,6 +74,9 @@ type Flow[S any] struct {
 // New returns a Flow. The error names what cannot work: names that are empty or used twice, or
 // local phases without a database or on a store that joins no transactions ([stet.Binder]).
 func New[S any](c Config[S], phases ...Phase[S]) (*Flow[S], error) {
+	if err := configBounds.Check(&c); err != nil {
+		return nil, err
+	}
 	c = fill.Or(c, Config[S]{Schema: 1, Backoff: defaultBackoff, Attempts: 20})
 	switch {
 	case c.Name == "":
@@ -75,8 +87,6 @@ func New[S any](c Config[S], phases ...Phase[S]) (*Flow[S], error) {
 		return nil, errors.New("flow: Answer is nil; a flow that nobody waits for has to be answered, too")
 	case len(phases) == 0:
 		return nil, errors.New("flow: there are no phases")
-	case c.Backoff < 0 || c.Attempts < 0:
-		return nil, errors.New("flow: Backoff and Attempts cannot be negative")
 	case c.DB != nil && c.Begin != nil:
 		return nil, errors.New("flow: there are both DB and Begin")
 	}
@@ -97,8 +107,9 @@ func New[S any](c Config[S], phases ...Phase[S]) (*Flow[S], error) {
 			return nil, fmt.Errorf("flow: phase %q takes another transaction than the *sql.Tx of DB", p.name)
 		case p.local != nil && (p.honours || p.lookup != nil || p.settles):
 			return nil, fmt.Errorf("flow: phase %q is local: HonoursKey, Lookup and Settle are for foreign ones", p.name)
-		case p.settle < 0 && p.settle != stet.Never:
-			return nil, fmt.Errorf("flow: phase %q: Settle is %s; use stet.Never where not found is never a proof", p.name, p.settle)
+		}
+		if err := settleBounds.Check(int64(p.settle)); err != nil && p.settles {
+			return nil, fmt.Errorf("flow: phase %q: %w", p.name, err)
 		}
 		for _, name := range append([]string{p.name}, p.was...) {
 			if _, twice := f.points[name]; twice || name == "" {
@@ -124,9 +135,20 @@ var (
 
 // Do begins, runs and settles a flow for callers without HTTP. The state is stored with the
 // reservation, as q.Keep, so that a [Completer] can finish what a crash interrupts at any point.
-// Without a Subject the fingerprint is that of the state. The stored answer of an earlier run is
-// returned without running anything. The error is a [*stet.Refused] where the record allows no
-// execution, one of the package's, or infrastructure.
+// The stored answer of an earlier run is returned without running anything.
+//
+// Retries are compared by q.Subject: give what the client asked for. Without a Subject they are
+// compared by the fields that s had as JSON when the key was new. A later release may add fields,
+// but a field that it renames, removes or encodes in another way makes its retries a mismatch. The
+// operation that the key is for is the flow, by its Name, if q names none.
+//
+// When the run's time is over (see [stet.Claim.Hold]), ctx of the phase ends. While a foreign phase
+// that ignores this still works, its outcome is unknown and no other run makes its call, unless it
+// [Phase.HonoursKey]; when it returns, the flow goes on with what it said.
+//
+// The error is a [*stet.Refused] where the record allows no execution, [ErrOtherFlow] or
+// [ErrRelease], with the record untouched, where this flow cannot go on with it, another of the
+// package's, or infrastructure.
 func (f *Flow[S]) Do(ctx context.Context, q stet.Request, s S) (stet.Response, error) {
 	rules := f.cfg.Engine.Policy().Rules
 	if q.Policy != nil {
@@ -135,19 +157,12 @@ func (f *Flow[S]) Do(ctx context.Context, q stet.Request, s S) (stet.Response, e
 	if rules.OnLapse != stet.LapseResume {
 		return stet.Response{}, ErrRules
 	}
-	var err error
-	if q.Keep, err = f.encode(&s, progress{}); err != nil {
-		return stet.Response{}, err
-	}
-	if q.Point = f.point(0); q.Subject.Method == "" && q.Subject.Path == "" && q.Subject.Body == nil {
-		if q.Subject.Body, err = json.Marshal(s); err != nil {
-			return stet.Response{}, err
-		}
-	}
-	d, err := f.cfg.Engine.Begin(ctx, q)
+	d, cannot, err := f.begin(ctx, q, &s)
 	switch {
 	case err != nil:
 		return stet.Response{}, err
+	case cannot != nil:
+		return stet.Response{}, cannot
 	case d.Verdict == stet.Execute:
 		return f.finish(ctx, d.Claim, s)
 	case d.Verdict == stet.Replay && d.Record.Response != nil:
@@ -160,15 +175,11 @@ func (f *Flow[S]) Do(ctx context.Context, q stet.Request, s S) (stet.Response, e
 // see [Phase.Settle].
 var errNotSettled = fmt.Errorf("flow: the call was not found, and may still arrive: %w", stet.ErrNotSettled)
 
-// patient lets the run have the last word when its held context has ended.
-type patient struct{}
-
-func (patient) Lost(error) {}
-
 // finish runs a claim that is the flow's own, and settles it.
 func (f *Flow[S]) finish(ctx context.Context, c *stet.Claim, s S) (stet.Response, error) {
-	held := c.Hold(ctx, patient{}) // who abandons it leaves the last word to the run
-	r := &run[S]{f: f, c: c, s: s}
+	r := &run[S]{f: f, c: c, s: s, ended: make(chan struct{})}
+	defer close(r.ended)
+	held := c.Hold(ctx, r) // a run whose time is over has the last word, unless its call does not return
 	defer func() {
 		if !r.returned && !r.suspended { // a panic, which goes on after this
 			c.Unknown("panic")
@@ -182,7 +193,12 @@ func (f *Flow[S]) finish(ctx context.Context, c *stet.Claim, s S) (stet.Response
 	if err != nil && c.Stated() == 0 {
 		c.Unknown("error")
 	}
-	if serr := c.Settle(ctx, stet.Outcome{Response: answer}); serr != nil {
+	serr := c.Settle(ctx, stet.Outcome{Response: answer})
+	if errors.As(serr, new(*bounds.Error)) { // an answer that is none: the effects are there all the same
+		c.Unknown("error")
+		_ = c.Settle(ctx, stet.Outcome{})
+	}
+	if serr != nil {
 		err = errors.Join(err, serr)
 	}
 	return answer, err
@@ -196,18 +212,15 @@ func (f *Flow[S]) Resume(ctx context.Context, id stet.ID) (stet.Response, error)
 	if err != nil {
 		return stet.Response{}, fmt.Errorf("flow: resume: %w", err)
 	}
-	s, _, err := f.decode(have.Body)
-	if err == nil {
-		_, err = f.at(have.Point)
-	}
-	if err != nil {
+	if err := f.knows(&have); err != nil {
 		return stet.Response{}, err
 	}
 	d, err := f.cfg.Engine.Operator().Resume(ctx, id)
 	if err != nil {
 		return stet.Response{}, err
 	}
-	return f.finish(ctx, d.Claim, s)
+	var none S // the run reads the record's
+	return f.finish(ctx, d.Claim, none)
 }
 
 // Run runs a flow on a claim that its caller settles with the answer, such as a handler behind

@@ -68,9 +68,16 @@ func TestHowAPhaseEnds(t *testing.T) {
 		want  error
 		state stet.State
 	}{
-		"declined":                       {flow.Foreign("p", send(flow.Decline(stet.Response{Status: 402}))), nil, stet.Completed},
-		"not sent":                       {flow.Foreign("p", send(flow.RetryLater(errDown))), flow.ErrSuspended, stet.Running},
-		"an error before the call":       {flow.Foreign("p", before(errDown)), flow.ErrSuspended, stet.Running},
+		"declined":                 {flow.Foreign("p", send(flow.Decline(stet.Response{Status: 402}))), nil, stet.Completed},
+		"not sent":                 {flow.Foreign("p", send(flow.RetryLater(errDown))), flow.ErrSuspended, stet.Running},
+		"an error before the call": {flow.Foreign("p", before(errDown)), flow.ErrSuspended, stet.Running},
+		"an error after the key was seen": {flow.Foreign("p", func(_ context.Context, call *flow.Call, _ *counts) error {
+			return fmt.Errorf("sent with %d bytes of key: %w", len(call.Key()), errDown) // by itself, not through Do
+		}), flow.ErrUnknown, stet.Unknown}, // K04
+		"the key is seen, then the call": {flow.Foreign("p", func(ctx context.Context, call *flow.Call, _ *counts) error {
+			_ = call.Key()
+			return call.Do(ctx, func(context.Context, string) error { return flow.RetryLater(errDown) })
+		}), flow.ErrSuspended, stet.Running},
 		"an error of the call":           {flow.Foreign("p", send(errDown)), flow.ErrUnknown, stet.Unknown},
 		"unknown":                        {flow.Foreign("p", send(flow.Maybe(errDown))), flow.ErrUnknown, stet.Unknown},
 		"unknown, keys are honoured":     {flow.Foreign("p", send(flow.Maybe(errDown))).HonoursKey(), flow.ErrSuspended, stet.Running},
@@ -192,14 +199,13 @@ func TestReleases(t *testing.T) {
 						t.Errorf("resume: %v", err)
 					}
 				}
-				q := ask()
-				q.Subject.Body = []byte(`{"N":0}`)
-				got, err := f.Do(t.Context(), q, counts{})
+				before, _ := e.Get(t.Context(), ask().ID)
+				got, err := f.Do(t.Context(), ask(), counts{})
 				if !errors.Is(err, c.want) || string(got.Body) != c.answer {
 					t.Errorf("%q, %v; want %q, %v", got.Body, err, c.answer, c.want)
 				}
-				if r, _ := e.Get(t.Context(), ask().ID); c.want != nil && (r.State != stet.Running || r.Point != "charge") {
-					t.Errorf("%s at %q", r.State, r.Point)
+				if r, _ := e.Get(t.Context(), ask().ID); c.want != nil && (r.State != stet.Running || r.Point != "charge" || r.Version != before.Version) {
+					t.Errorf("%s at %q, attempt %d", r.State, r.Point, r.Attempt) // K10: nothing is written
 				}
 			})
 		})

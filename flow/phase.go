@@ -45,8 +45,8 @@ func Local[S, T any](name string, do func(ctx context.Context, tx T, s *S) error
 
 // Foreign returns a phase with one effect on another system, which it has through its [Call],
 // outside any transaction. What do stores in s is committed before the next phase begins. If do
-// returns an error that is none of [Decline], [RetryLater] and [Maybe], that means RetryLater if
-// the call was not made yet, and Maybe if it was.
+// returns an error that is none of [Decline], [RetryLater] and [Maybe], that means Maybe if do has
+// seen the call's key, through [Call.Do] or [Call.Key], and RetryLater otherwise.
 func Foreign[S any](name string, do func(ctx context.Context, call *Call, s *S) error) Phase[S] {
 	return Phase[S]{name: name, foreign: do, settle: defaultSettle}
 }
@@ -96,7 +96,8 @@ func (p *Phase[S]) proves(idle time.Duration) bool {
 type Call struct {
 	key     string
 	id      string
-	used    bool
+	seen    bool // the phase knows the key, so that it may have sent it
+	used    bool // by Do
 	misused bool
 }
 
@@ -105,8 +106,12 @@ type Call struct {
 var ErrSecondEffect = errors.New("flow: a phase may have one effect, and this one began a second")
 
 // Key returns the idempotency key to send. It is the same in all runs of this phase for this
-// record, and differs between phases and between the lives of a record.
-func (c *Call) Key() string { return c.key }
+// record, and differs between phases and between the lives of a record. A phase that has called Key
+// may have sent it by itself: from then on an error that says nothing of the effect means [Maybe].
+func (c *Call) Key() string {
+	c.seen = true
+	return c.key
+}
 
 // Do has the effect: it calls send, which does what cannot be taken back, with the key. send is
 // called at most once per run, and not at all if ctx has ended. The error is that of send, or says
@@ -116,10 +121,13 @@ func (c *Call) Do(ctx context.Context, send func(ctx context.Context, key string
 		c.misused = true
 		return ErrSecondEffect
 	}
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil && c.seen: // send was not called, but something else may have been
+		return Maybe(context.Cause(ctx))
+	case ctx.Err() != nil:
 		return RetryLater(context.Cause(ctx))
 	}
-	c.used = true
+	c.used, c.seen = true, true
 	return send(ctx, c.key)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/flow"
+	"github.com/stet-dev/stet/internal/execution"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -57,7 +58,7 @@ func TestPoints(t *testing.T) {
 			t.Errorf("in doubt about c, %v: %s", err, got)
 		}
 		time.Sleep(time.Hour)
-		if err := f.Resolve(t.Context(), ask().ID, flow.Evidence[counts]{Made: true}, clerk); err != nil {
+		if err := f.Resolve(t.Context(), ask().ID, execution.Of(t.Context(), e, ask().ID), flow.Evidence[counts]{Phase: "c", Made: true}, clerk); err != nil {
 			t.Fatal(err)
 		}
 		if got := points(); got != "a 0s; b 1s; c 1m5s; d 1h1m9s; " {

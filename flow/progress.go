@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -40,8 +41,12 @@ type progress struct {
 	NotSent int `json:"not_sent,omitempty"`
 	// Idle is set by an attempt that made no call, and could not tell whether one before it did.
 	Idle *idle `json:"idle,omitempty"`
-	// Points are those that the runs came to, for people; no run depends on them.
+	// Points are those that the runs came to, the last of them the recovery point. The phases
+	// before it are through, wherever a later release has them.
 	Points []Point `json:"points,omitempty"`
+	// Left are the phases that were to come after the recovery point, by their names in the release
+	// that wrote it.
+	Left []string `json:"left,omitempty"`
 }
 
 // Point is a recovery point that the runs of a record came to: the phase that began there, or
@@ -135,6 +140,62 @@ func (f *Flow[S]) calls(point string) (*Phase[S], error) {
 		return nil, err
 	}
 	return &f.phases[i], nil
+}
+
+// Knows reports whether this release of the flow can go on with a record that was left at a
+// recovery point. A guard of package stethttp asks it before it takes such a record over for a
+// handler that calls [Flow.Run]: give it as Continue in the guard's Config. Without it the record
+// of a release that this one does not know is taken over, and given up again.
+func (f *Flow[S]) Knows(r *stet.Record) bool { return f.knows(r) == nil }
+
+// knows returns an error if this release cannot go on with the record: it cannot read its state, or
+// has no phase for its recovery point.
+func (f *Flow[S]) knows(rec *stet.Record) error {
+	if _, _, err := f.decode(rec.Body); err != nil {
+		return err
+	}
+	_, err := f.at(rec.Point)
+	return err
+}
+
+// over says which phases do not run any more, for a record at a point: those that its runs came to
+// before, which are facts, and those that this release has before the point. Of the latter, those
+// that were to come in the release that wrote the record still do.
+func (f *Flow[S]) over(point string, p *progress) []bool {
+	over := make([]bool, len(f.phases))
+	here := f.points[point]
+	for i := range over {
+		over[i] = i < here
+	}
+	for _, name := range p.Left {
+		if i, known := f.points[name]; known && i < len(over) {
+			over[i] = false
+		}
+	}
+	for _, through := range p.Points {
+		if i, known := f.points[through.Name]; known && i < len(over) {
+			over[i] = i != here
+		}
+	}
+	return over
+}
+
+// next is the first phase that is not over; len(f.phases) if all are.
+func (f *Flow[S]) next(over []bool) int {
+	if i := slices.Index(over, false); i >= 0 {
+		return i
+	}
+	return len(over)
+}
+
+// left names the phases that are not over and come after phase i.
+func (f *Flow[S]) left(over []bool, i int) (names []string) {
+	for j := range over {
+		if !over[j] && j != i {
+			names = append(names, f.phases[j].name)
+		}
+	}
+	return names
 }
 
 // step is what is left behind of a record whose flow goes on at point. id is that of the effect

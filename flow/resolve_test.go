@@ -11,6 +11,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/flow"
+	"github.com/stet-dev/stet/internal/execution"
 	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/store/memstore"
 )
@@ -98,8 +99,9 @@ func TestResolvedPhaseGoesOn(t *testing.T) { // I14, CR-06, CR-07, for one phase
 			t.Run(fmt.Sprint(name, ", by a client: ", byClient), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					o := newOffice(t)
-					c.found.Version = o.doubt(t).Version
-					if err := o.f.Resolve(t.Context(), ask().ID, c.found, clerk); err != nil {
+					have := o.doubt(t)
+					c.found.Phase = "pay"
+					if err := o.f.Resolve(t.Context(), ask().ID, have.Execution(), c.found, clerk); err != nil {
 						t.Fatal(err)
 					}
 					if r := o.record(t); c.found.Made && (r.Point != "mail" || r.DownstreamID != c.found.DownstreamID) || r.State != stet.Running {
@@ -138,27 +140,89 @@ func TestResolveRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		older := build(t, flow.Config[counts]{Engine: o.e}, add("reserve"))
-		refuses := func(f *flow.Flow[counts], id stet.ID, found flow.Evidence[counts], n stet.Note, want error) {
+		of := have.Execution()
+		not := flow.Evidence[counts]{Phase: "pay"}
+		made := flow.Evidence[counts]{Phase: "pay", Made: true}
+		unlearnt := made
+		unlearnt.Learn = func(*counts) error { return errDown }
+		refuses := func(f *flow.Flow[counts], id stet.ID, of stet.Execution, found flow.Evidence[counts], n stet.Note, want error) {
 			t.Helper()
-			if err := f.Resolve(t.Context(), id, found, n); !errors.Is(err, want) {
+			if err := f.Resolve(t.Context(), id, of, found, n); !errors.Is(err, want) {
 				t.Errorf("%v, want %v", err, want)
 			}
 		}
-		refuses(o.f, stet.ID{Scope: "s", Key: "none"}, flow.Evidence[counts]{}, clerk, stet.ErrNotFound)
-		refuses(o.f, have.ID, flow.Evidence[counts]{Version: have.Version + 2}, clerk, stet.ErrStale)
-		refuses(o.f, have.ID, flow.Evidence[counts]{}, stet.Note{}, stet.ErrNoReason)
-		refuses(o.f, have.ID, flow.Evidence[counts]{Made: true, Learn: func(*counts) error { return errDown }}, clerk, errDown)
-		refuses(other, have.ID, flow.Evidence[counts]{}, clerk, flow.ErrOtherFlow)
-		refuses(older, have.ID, flow.Evidence[counts]{}, clerk, flow.ErrRelease)
+		refuses(o.f, stet.ID{Scope: "s", Key: "none"}, of, not, clerk, stet.ErrNotFound)
+		refuses(o.f, have.ID, stet.Execution{Version: have.Version + 2}, not, clerk, stet.ErrStale)
+		refuses(o.f, have.ID, of, not, stet.Note{}, stet.ErrNoReason)
+		refuses(o.f, have.ID, of, unlearnt, clerk, errDown)
+		refuses(other, have.ID, of, not, clerk, flow.ErrOtherFlow)
+		refuses(older, have.ID, of, not, clerk, flow.ErrRelease)
+		// K06: neither the phase nor the execution is taken for granted.
+		refuses(o.f, have.ID, of, flow.Evidence[counts]{Made: true}, clerk, stet.ErrUnnamed)
+		refuses(o.f, have.ID, stet.Execution{}, made, clerk, stet.ErrUnnamed)
+		refuses(o.f, have.ID, stet.Execution{Attempt: have.Attempt}, not, clerk, stet.ErrUnnamed)
+		refuses(o.f, have.ID, stet.Execution{DownstreamKey: have.DownstreamKey}, not, clerk, stet.ErrUnnamed)
+		refuses(o.f, have.ID, stet.Execution{DownstreamKey: "another's"}, made, clerk, stet.ErrOtherAttempt)
+		refuses(o.f, have.ID, stet.Execution{Fence: of.Fence - 1}, not, clerk, stet.ErrOtherAttempt)
+		refuses(o.f, have.ID, of, flow.Evidence[counts]{Phase: "mail", Made: true}, clerk, flow.ErrOtherPhase)
+		refuses(o.f, have.ID, of, flow.Evidence[counts]{Phase: "reserve"}, clerk, flow.ErrOtherPhase)
+		refuses(o.f, have.ID, of, flow.Evidence[counts]{Phase: "none"}, clerk, flow.ErrOtherPhase)
 		if now := o.record(t); now.Version != have.Version {
 			t.Error("something was changed")
 		}
-		if err := o.f.Resolve(t.Context(), have.ID, flow.Evidence[counts]{Made: true}, clerk); err != nil {
+		if err := o.f.Resolve(t.Context(), have.ID, stet.Execution{DownstreamKey: have.DownstreamKey}, made, clerk); err != nil {
 			t.Fatal(err)
 		}
 		o.complete(t)
-		refuses(o.f, have.ID, flow.Evidence[counts]{Made: true}, clerk, stet.ErrState) // it is done
+		refuses(o.f, have.ID, stet.Execution{DownstreamKey: have.LifeKey()}, made, clerk, stet.ErrState) // it is done
 	})
+}
+
+// A true statement about the call of one phase comes when the record doubts that of the next: of
+// the same execution, and of a later one.
+func TestEvidenceIsAboutItsPhase(t *testing.T) { // K06
+	for name, redelivered := range map[string]bool{"of the same execution": false, "of a later one": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := engineOn(t, memstore.New(memstore.Config{}))
+				lost := map[string]bool{"charge": redelivered, "ship": true}
+				calls := map[string]int{}
+				phase := func(name string) flow.Phase[counts] {
+					return flow.Foreign(name, func(ctx context.Context, call *flow.Call, _ *counts) error {
+						return call.Do(ctx, func(context.Context, string) error {
+							if calls[name]++; lost[name] {
+								return flow.Maybe(errDown)
+							}
+							return nil
+						})
+					})
+				}
+				f := build(t, flow.Config[counts]{Engine: e}, phase("charge"), phase("ship"))
+				_, _ = f.Do(t.Context(), ask(), counts{})
+				of := execution.Of(t.Context(), e, ask().ID)
+				charged := flow.Evidence[counts]{Phase: "charge", Made: true}
+				if redelivered {
+					if err := f.Resolve(t.Context(), ask().ID, of, charged, clerk); err != nil {
+						t.Fatal(err)
+					}
+					_, _ = f.Do(t.Context(), ask(), counts{})
+				}
+				doubted, err := e.Get(t.Context(), ask().ID)
+				if err != nil || doubted.Point != "ship" || doubted.State != stet.Unknown {
+					t.Fatalf("%s at %q, %v", doubted.State, doubted.Point, err)
+				}
+				for _, found := range []flow.Evidence[counts]{charged, {Phase: "charge"}} {
+					err := f.Resolve(t.Context(), ask().ID, of, found, clerk)
+					if want := map[bool]error{false: flow.ErrOtherPhase, true: stet.ErrOtherAttempt}[redelivered]; !errors.Is(err, want) {
+						t.Errorf("%+v: %v, want %v", found, err, want)
+					}
+				}
+				if now, err := e.Get(t.Context(), ask().ID); err != nil || now.Version != doubted.Version || calls["ship"] != 1 || calls["charge"] != 1 {
+					t.Errorf("it is %s, after %v; %v", now.State, calls, err)
+				}
+			})
+		})
+	}
 }
 
 // What runs is not decided from outside.
@@ -167,7 +231,7 @@ func TestResolveLeavesRuns(t *testing.T) {
 		e := engineOn(t, memstore.New(memstore.Config{}))
 		var f *flow.Flow[counts]
 		f = build(t, flow.Config[counts]{Engine: e}, flow.Foreign("p", func(ctx context.Context, _ *flow.Call, _ *counts) error {
-			if err := f.Resolve(ctx, ask().ID, flow.Evidence[counts]{Made: true}, clerk); !errors.Is(err, stet.ErrState) {
+			if err := f.Resolve(ctx, ask().ID, execution.Of(ctx, e, ask().ID), flow.Evidence[counts]{Phase: "p", Made: true}, clerk); !errors.Is(err, stet.ErrState) {
 				t.Errorf("resolved while it runs: %v", err)
 			}
 			return nil

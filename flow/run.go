@@ -2,12 +2,15 @@ package flow
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/foreign"
 	"github.com/stet-dev/stet/internal/rest"
 )
 
@@ -18,6 +21,7 @@ type run[S any] struct {
 	s S
 
 	point     string    // the phase it is in, as the record names it
+	over      []bool    // the phases that are through, or do not run; that at point is among them
 	fresh     bool      // the call of this phase cannot have been made
 	idle      time.Time // if not fresh: since when it cannot have been made, by the store's clock
 	points    []Point   // that runs of the record came to, the last is point
@@ -26,6 +30,11 @@ type run[S any] struct {
 	suspended bool
 	lost      bool // the claim is not this run's any more, or may not be
 	returned  bool
+	ended     chan struct{} // closed when the run has returned, where the flow settles the claim itself
+
+	mu      sync.Mutex
+	calling bool // in a call whose effect another run would repeat
+	overdue bool // the call has outlasted the run's time, and the record is unknown until it returns
 }
 
 func (r *run[S]) run(ctx context.Context) (answer stet.Response, err error) {
@@ -44,23 +53,28 @@ func (r *run[S]) phases(ctx context.Context) (stet.Response, error) {
 	if err != nil {
 		return stet.Response{}, err
 	}
-	for ; i < len(r.f.phases); i++ {
+	for i < len(r.f.phases) {
 		p := &r.f.phases[i]
+		r.over[i] = true
+		next := r.f.next(r.over)
 		if ctx.Err() != nil {
 			return stet.Response{}, r.suspend(ctx, context.Cause(ctx), r.fresh)
 		}
 		if p.local != nil {
-			err = r.local(ctx, p, i+1)
+			err = r.local(ctx, p, next)
 		} else {
-			err = r.foreign(ctx, p, i+1)
+			err = r.foreign(ctx, p, next)
 		}
 		if no, ok := errors.AsType[*declined](err); ok && final(err) == errDeclined {
+			if r.overdue {
+				r.c.Completed()
+			}
 			return no.response, nil
 		}
 		if err != nil {
 			return stet.Response{}, fmt.Errorf("flow: %s: %s: %w", r.f.cfg.Name, p.name, err)
 		}
-		r.point, r.fresh, r.points = r.f.point(i+1), true, r.next
+		i, r.point, r.fresh, r.points = next, r.f.point(next), true, r.next
 	}
 	return r.f.cfg.Answer(&r.s), nil
 }
@@ -70,32 +84,53 @@ func (r *run[S]) start(ctx context.Context) (int, error) {
 	h := r.c.Head()
 	r.origin = time.Now().Add(h.CreatedAt.Sub(h.UpdatedAt))
 	if r.point = h.Point; r.point == "" {
-		r.point, r.fresh = r.f.point(0), true
+		r.point, r.fresh, r.over = r.f.point(0), true, make([]bool, len(r.f.phases))
 		err := r.commit(ctx, 0, "")
 		r.points = r.next
 		return 0, err
 	}
-	i, err := r.f.at(r.point)
-	var p progress
-	if err == nil {
-		r.s, p, err = r.f.decode(r.c.Stored())
-	}
-	if err != nil { // left as it is, for a release that knows it
-		return 0, r.giveUp(ctx, stet.Step{Point: h.Point, Progress: r.c.Stored().Progress}, r.backoff(), err)
-	}
-	r.points = p.since(&h)
+	s, p, err := r.f.decode(r.c.Stored())
 	r.fresh = !r.c.TookOver() || p.NotSent == h.Attempt-1
 	if r.idle = h.UpdatedAt; p.Idle != nil && p.Idle.By == h.Attempt-1 { // else the attempt before may have worked until now
 		r.idle = p.Idle.Since
 	}
+	i := 0
+	if err == nil {
+		i, err = r.f.at(r.point)
+	}
+	if err != nil { // left as it is, for a release that knows it
+		return 0, r.giveUp(ctx, stet.Step{Point: h.Point, Progress: r.untouched(&p)}, r.backoff(), err)
+	}
+	r.s, r.points, r.over = s, p.since(&h), r.f.over(r.point, &p)
 	return i, nil
+}
+
+// untouched is the progress that a run leaves which could not go on, and made no call: what was
+// known of the call before is known after it. Members that this release does not know stay.
+func (r *run[S]) untouched(p *progress) []byte {
+	was := r.c.Stored()
+	var members map[string]json.RawMessage
+	if p.Flow == "" || json.Unmarshal(stored(was), &members) != nil {
+		return was.Progress
+	}
+	var err error
+	if n := r.c.Attempt(); r.fresh {
+		members["not_sent"], err = json.Marshal(n)
+	} else {
+		members["idle"], err = json.Marshal(idle{By: n, Since: r.idle})
+	}
+	b, failed := json.Marshal(members)
+	if err != nil || failed != nil {
+		return was.Progress
+	}
+	return b
 }
 
 // step is what a run leaves behind that goes on at phase next.
 func (r *run[S]) step(next int, s *S, id string) (stet.Step, error) {
 	h, point := r.c.Head(), r.f.point(next)
 	r.next = append(slices.Clip(r.points), Point{point, h.CreatedAt.Add(time.Since(r.origin)).Round(time.Microsecond)})
-	return r.f.step(&h, point, id, s, progress{Points: r.next})
+	return r.f.step(&h, point, id, s, progress{Points: r.next, Left: r.f.left(r.over, next)})
 }
 
 // commit stores that phase next is to come. Where the store gives no answer the same is left as the
@@ -136,7 +171,7 @@ func (r *run[S]) leave(ctx context.Context, cause error, left progress, in time.
 	if n := r.c.Attempt(); n >= r.f.cfg.Attempts {
 		return r.unknown(ctx, fmt.Errorf("%d attempts were made: %w", n, cause))
 	}
-	left.Points = r.points
+	left.Points, left.Left = r.points, r.f.left(r.over, len(r.over))
 	b, err := r.f.encode(&r.s, left)
 	if err != nil {
 		return r.unknown(ctx, err)
@@ -289,19 +324,86 @@ func (r *run[S]) foreign(ctx context.Context, p *Phase[S], next int) error {
 		}
 		r.fresh = true
 	}
-	err = p.foreign(ctx, call, &s)
+	if !r.enter(ctx, p) { // the lookup has outlasted the run's time
+		return r.suspend(ctx, context.Cause(ctx), r.fresh)
+	}
+	err = r.call(ctx, p, call, &s)
 	how := final(err)
-	notSent := how == errLater || how == errOther && !call.used
+	notSent := how == errLater || how == errOther && !call.seen
 	switch {
 	case call.misused:
 		return r.unknown(ctx, ErrSecondEffect)
+	case how == errDeclined:
+		return err
+	case r.overdue && how == nil:
+		return r.late(ctx, Evidence[S]{Made: true, Learn: func(learned *S) error { *learned = s; return nil }, DownstreamID: call.id})
+	case r.overdue && notSent:
+		return r.late(ctx, Evidence[S]{})
 	case how == nil:
 		r.s = s
 		return r.commit(ctx, next, call.id)
-	case how == errDeclined:
-		return err
 	case notSent, p.honours:
 		return r.suspend(ctx, err, notSent && r.fresh)
 	}
 	return r.unknown(ctx, err)
+}
+
+// enter reports whether the call of a phase may begin: the run has time left. From then on the
+// record becomes unknown if the call outlasts that time, unless to repeat it is harmless.
+func (r *run[S]) enter(ctx context.Context, p *Phase[S]) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calling = ctx.Err() == nil && !p.honours
+	return ctx.Err() == nil
+}
+
+func (r *run[S]) call(ctx context.Context, p *Phase[S], call *Call, s *S) error {
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.calling = false
+	}()
+	return p.foreign(ctx, call, s)
+}
+
+// Lost implements [stet.Lost]: the run's time is over. A run that heeds this suspends itself. A
+// call that does not return may still have its effect, and no other run must make it meanwhile: the
+// record becomes unknown, and stays attended until the call returns.
+func (r *run[S]) Lost(cause error) {
+	grace := time.NewTimer(foreign.Grace)
+	defer grace.Stop()
+	select {
+	case <-r.ended:
+		return
+	case <-grace.C:
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.overdue = r.calling; !r.overdue {
+		return
+	}
+	ctx := context.Background()
+	_ = r.unknown(ctx, cause)
+	r.c.Overdue(stet.CauseOf(cause))
+	_ = r.c.Settle(ctx, stet.Outcome{}) // what the store does not take is kept: see stet.Engine.Unstored
+}
+
+// late tells what a call that has outlasted its run's time said in the end. That is evidence about
+// the phase, with which the flow goes on. Where the store does not take it, the outcome stays
+// unknown.
+func (r *run[S]) late(ctx context.Context, found Evidence[S]) error {
+	r.suspended = true // the claim was settled
+	over := context.Cause(ctx)
+	ctx = context.WithoutCancel(ctx)
+	r.c.Returned(ctx)
+	found.Phase = r.point
+	why := "the phase's call returned after its time, and had no effect"
+	if found.Made {
+		why = "the phase's call returned after its time, and had its effect"
+	}
+	n := stet.Note{Who: "flow", Why: why, Evidence: "the call of phase " + r.point + " returned"}
+	if err := r.f.Resolve(ctx, r.c.ID(), stet.Execution{Fence: r.c.Fence()}, found, n); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	return fmt.Errorf("%w: %w", ErrSuspended, over)
 }

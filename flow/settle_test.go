@@ -189,11 +189,12 @@ func TestResolveIsHeldAgainstTheRecord(t *testing.T) { // A04
 				time.Sleep(time.Minute)
 				prev := r.Version
 				c.change(&r)
+				c.found.Phase = "pay"
 				r.Head.Version, r.DueIn = prev+2, 0
 				if _, err := o.e.Store().Replace(t.Context(), prev, r.Head, &r.Body); err != nil {
 					t.Fatal(err)
 				}
-				if err := o.f.Resolve(t.Context(), r.ID, c.found, clerk); !errors.Is(err, c.want) {
+				if err := o.f.Resolve(t.Context(), r.ID, r.Execution(), c.found, clerk); !errors.Is(err, c.want) {
 					t.Errorf("%v, want %v", err, c.want)
 				}
 			})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/door"
 	"github.com/stet-dev/stet/internal/framing"
 	"github.com/stet-dev/stet/internal/quiet"
 	"github.com/stet-dev/stet/stethttp"
@@ -56,7 +57,8 @@ func (g *Gateway) readHeader(a *attempt, h http.Header, by string) {
 	}
 }
 
-// strip removes from a header or a trailer what is for the gateway alone. What the upstream stated
+// strip removes from a header or a trailer what is for the gateway alone, and other spellings of
+// what the layer says, which are neither read nor passed on. What the upstream stated
 // of an unguarded request is handed on first, because a route in shadow mode counts by it.
 func (a *attempt) strip(h http.Header) {
 	if lines, announced := h[outcomeHeader]; a.claim == nil && announced {
@@ -68,6 +70,28 @@ func (a *attempt) strip(h http.Header) {
 	}
 	delete(h, downstreamKey)
 	delete(h, downstreamID)
+	a.hide(h, false)
+}
+
+// hide removes other spellings of what the layer says from a part of an answer. An interim answer
+// says nothing of the layer's at all.
+func (a *attempt) hide(h http.Header, interim bool) {
+	for name := range h {
+		form := door.Name(name)
+		if other := form != name; other && (ofLayer(form) || form == a.route.keyForm) || (other || interim) && ours(form) {
+			delete(h, name)
+		}
+	}
+}
+
+// ofLayer reports whether the layer says something in a field of an answer. To a client that reads
+// names loosely, another spelling of the upstream's would be the layer's word.
+func ofLayer(form string) bool {
+	switch form {
+	case "Idempotency-Key", "Idempotency-Expires", "Idempotent-Replayed", "Idempotent-Replay":
+		return true
+	}
+	return false
 }
 
 // learn stores the names by which systems behind the upstream know the effect. It does so before

@@ -27,11 +27,13 @@ type attempt struct {
 	upload          upload       // the body while the client is sending it
 	memory          bytes.Reader // a short body that is here already
 	asked           *directConn  // on which it was sent as a plain request; nil: it was not
+	looked          bool         // its time was over, and the last look at asked as well
 	answer          answerBody
 	via             [1]string // what the answer's Via gets
 	watchdog        watchdog
 
-	stop context.CancelCauseFunc // nil: only the request's own context ends it
+	stop      context.CancelCauseFunc // nil: only the request's own context ends it
+	connected atomic.Bool             // a connection is there: from then on something may have left
 	// These are of the current try. Only headers is written by another goroutine than the one that
 	// waits for RoundTrip.
 	conn    net.Conn
@@ -57,13 +59,13 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
 	a := &attempt{Context: r.Context(), route: t, w: w, claim: stet.ClaimFrom(r.Context())}
 	a.once = a.claim != nil || !door.Safe(r.Method)
 	request := g.plainRequest(a, r)
-	if request == nil || a.claim == nil {
+	if a.claim == nil {
 		a.Context, a.stop = context.WithCancelCause(a.Context)
 		defer a.stop(nil)
-	}
-	if a.claim == nil && g.cfg.UpstreamTimeout > 0 {
-		a.watchdog.begin(a, g.cfg.UpstreamTimeout)
-		defer a.watchdog.end()
+		if g.cfg.UpstreamTimeout > 0 {
+			a.watchdog.begin(a, g.cfg.UpstreamTimeout)
+			defer a.watchdog.end()
+		}
 	}
 	defer func() {
 		if a.cut != nil { // ReverseProxy panics with http.ErrAbortHandler
@@ -71,9 +73,22 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request, t *route) {
 			g.broke(w, r, a)
 		}
 	}()
-	if request != nil && g.exchange(w, r, a, request) {
+	var left int64 // of the answer's body, if its head was passed on
+	if request != nil {
+		var done bool
+		if left, done = g.exchange(w, r, a, request); done {
+			return
+		}
+	}
+	if a.claim == nil {
+		g.reverse(w, r, a)
 		return
 	}
+	g.outlast(w, r, a, left)
+}
+
+// reverse has ReverseProxy forward the request, or its answer if it was sent already.
+func (g *Gateway) reverse(w http.ResponseWriter, r *http.Request, a *attempt) {
 	r = r.WithContext(a)
 	if r.Header["Upgrade"] != nil && !door.OffersUpgrade(r.Header) { // what follows on an h2c connection would bypass the gateway
 		r.Header = r.Header.Clone()
@@ -103,6 +118,7 @@ func (a *attempt) watch(http2 bool) {
 // written over HTTP/2; over HTTP/1 it would be if its connection were still open. Safe methods may
 // be repeated (RFC 9110 section 9.2.2).
 func (a *attempt) gotConn(info httptrace.GotConnInfo) {
+	a.connected.Store(true)
 	a.sent = a.maySent()
 	c := counted(info.Conn)
 	if a.once && a.sent {

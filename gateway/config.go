@@ -12,21 +12,29 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/bounds"
 	"github.com/stet-dev/stet/stethttp"
 )
 
 // Config says where a [Gateway] forwards to, and how. Upstream is required; the zero values of the
 // other fields are ready to use.
 type Config struct {
-	Upstream *url.URL           // where requests go: http or https, and a host; no path, because paths are forwarded as they came
-	Default  stethttp.Config    // how requests are guarded that no route matches
-	Routes   []Route            // parts of the API with rules of their own; default none
-	Scope    stethttp.ScopeFunc // the scope of a request's key; default [stethttp.SingleTenant]
+	Upstream *url.URL // where requests go: http or https, and a host; no path, because paths are forwarded as they came
+	// Default is how requests are guarded that no route matches. In it, and in Routes, the default
+	// of StatusOutcome is that 502, 503 and 504 are unknown, as long as On5xx is ReplayFailure:
+	// they may be the page of a proxy in between.
+	Default stethttp.Config
+	Routes  []Route            // parts of the API with rules of their own; default none
+	Scope   stethttp.ScopeFunc // the scope of a request's key; default [stethttp.SingleTenant]
 
 	// ScopeByRoute makes the route a part of the scope, so that a key counts for its route alone.
 	// The scope is then what Scope returns, a slash, and the percent-encoded name of the route.
 	// What Scope returns may contain slashes; the last slash is this one.
 	ScopeByRoute bool
+	// ScopeByHost makes the host that a request is for a part of the scope, likewise, so that a key
+	// counts for that host alone. With both, the host comes before the route.
+	ScopeByHost bool
 
 	StrictCoverage bool        // refuse state-changing requests that no route matches (route-not-covered)
 	UpstreamKey    UpstreamKey // how unmatched requests carry the key; default [ForwardString]
@@ -45,9 +53,9 @@ type Config struct {
 
 	// UpstreamTimeout limits unguarded requests: if the upstream neither takes anything of the
 	// request nor begins an answer for this long, the client gets 504 execution-timeout. Default 1
-	// min; negative: no limit. An answer that has begun may last, such as a download or an event
-	// stream, but no longer than this once a [Server] drains. A guarded request is limited by
-	// [stet.Policy].Execution.
+	// min; [stet.Never]: no limit. An answer that has begun may last, such as a download or an
+	// event stream, but no longer than this once a [Server] drains. The client of a guarded request
+	// waits for [stet.Policy].Execution, and the gateway for Lease longer.
 	UpstreamTimeout time.Duration
 	// UpstreamIdleTimeout is how long a connection to the upstream is kept without a request. It
 	// has to be less than the upstream keeps it: if the upstream closes one just as a request is on
@@ -58,6 +66,14 @@ type Config struct {
 
 	Log *slog.Logger // receives failures of the upstream; default: nothing is logged
 }
+
+var configBounds = bounds.For[Config](
+	bounds.Free("Default", "stethttp checks it when its guard is made"),
+	bounds.Free("Routes", "each is looked at when it is compiled, and the error names it"),
+	bounds.Number("UpstreamKey", 0, int64(ForwardNothing)),
+	bounds.Duration("UpstreamTimeout", bounds.Short, bounds.Long).OrDefault().Or("stet.Never", stet.Never),
+	bounds.Duration("UpstreamIdleTimeout", bounds.Short, bounds.Long).OrDefault(),
+)
 
 // These are the defaults of [Config].
 const (
@@ -70,7 +86,10 @@ type Route struct {
 	// Match is a pattern of [http.ServeMux], such as "POST /v1/payments/{id}". Patterns are only
 	// matched, and the most specific one wins; nothing is redirected. A path is matched in its
 	// clean form, so that //v1//payments has the rules of /v1/payments, and is forwarded as it
-	// came.
+	// came. A host in the pattern has no port. It is compared in one form of its spellings: lower
+	// case, no dot at the end. The host is then a part of the fingerprint ([stet.Recipe].Host), so
+	// that two hosts behind one pattern without one share results, and a host with a pattern of its
+	// own does not.
 	Match       string
 	Config      stethttp.Config // how its requests are guarded; an empty Config.Route becomes Match
 	UpstreamKey UpstreamKey     // how its requests carry the key; default [ForwardString]
@@ -103,12 +122,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("gateway: Upstream %s: remove path and query; requests are forwarded with their own", u)
 	case slices.ContainsFunc(c.TrustedProxies, func(p netip.Prefix) bool { return !p.IsValid() || p.Addr().Is4In6() }):
 		return errors.New("gateway: TrustedProxies holds an invalid range; use IPv4 or IPv6 prefixes")
-	case c.UpstreamKey > ForwardNothing:
-		return fmt.Errorf("gateway: UpstreamKey is %d, which is no UpstreamKey", c.UpstreamKey)
-	case c.UpstreamIdleTimeout < 0:
-		return errors.New("gateway: UpstreamIdleTimeout is negative; use 0 for the default")
 	}
-	return nil
+	return configBounds.Check(c)
 }
 
 func (c Config) withDefaults() Config {

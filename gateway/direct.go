@@ -11,8 +11,10 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // direct sends plain requests over HTTP/1 on the goroutine that waits for the answer.
@@ -32,10 +34,15 @@ type direct struct {
 
 // RoundTrip implements [http.RoundTripper]. A plain request was sent already.
 func (d *direct) RoundTrip(req *http.Request) (res *http.Response, err error) {
-	if c := attemptOf(req.Context()).asked; c != nil {
+	a := attemptOf(req.Context())
+	if c := a.asked; c != nil {
 		res, err = c.receive(req)
 	} else {
-		res, err = d.rest.Load().RoundTrip(req)
+		hidden := &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error { // called before that of ReverseProxy
+			a.hide(http.Header(h), true)
+			return nil
+		}}
+		res, err = d.rest.Load().RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), hidden)))
 	}
 	if err == nil {
 		if lines := res.Header["Keep-Alive"]; lines != nil {
@@ -62,7 +69,7 @@ func (d *direct) send(a *attempt, request []byte) (*directConn, error) {
 			}
 			c = newDirectConn(nc, &d.pool)
 		}
-		c.unwatch = context.AfterFunc(a, c.hangUp)
+		c.watch(a)
 		n, err := c.Write(request)
 		if err == nil {
 			a.sent = true
@@ -84,14 +91,56 @@ type directConn struct {
 	peer    *peer
 	reused  bool
 	hangUp  func()
-	unwatch func() bool // stops the request's context from calling hangUp
+	pause   func()
+	unwatch func() bool // stops the request's context from calling hangUp, or pause
+
+	mu      sync.Mutex
+	patient bool // pause has something to interrupt
 }
 
 func newDirectConn(nc net.Conn, p *pool) *directConn {
 	c := &directConn{Conn: nc, pool: p, peer: newPeer(nc)}
 	c.in = bufio.NewReader((*budgeted)(c))
 	c.hangUp = func() { _ = c.Close() }
+	c.pause = c.lookLast
 	return c
+}
+
+// watch has the end of the request's context end what is done with the connection: at once or, for
+// a guarded request, after a last look.
+func (c *directConn) watch(a *attempt) {
+	if a.claim == nil {
+		c.unwatch = context.AfterFunc(a, c.hangUp)
+		return
+	}
+	c.patient = true
+	c.unwatch = context.AfterFunc(a, c.pause)
+}
+
+// lookLast leaves [lastLook] for what is here already. Nothing that was read by then is lost.
+func (c *directConn) lookLast() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.patient {
+		_ = c.SetDeadline(time.Now().Add(lastLook))
+	}
+}
+
+// interrupted reports whether err is the end of the last look.
+func (c *directConn) interrupted(err error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.patient && errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// unpause takes back what [directConn.lookLast] has done, or will do.
+func (c *directConn) unpause() {
+	paused := !c.unwatch()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.patient = false; paused {
+		_ = c.SetDeadline(time.Time{})
+	}
 }
 
 // budgeted reads from a directConn within its budget.
@@ -140,6 +189,7 @@ func (c *directConn) head(req *http.Request) (*http.Response, error) {
 			return res, nil
 		}
 		if t := httptrace.ContextClientTrace(req.Context()); t != nil && t.Got1xxResponse != nil {
+			attemptOf(req.Context()).hide(res.Header, true)
 			if err := t.Got1xxResponse(res.StatusCode, textproto.MIMEHeader(res.Header)); err != nil {
 				return nil, err
 			}

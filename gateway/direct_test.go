@@ -118,7 +118,10 @@ func TestBodiesArriveWhole(t *testing.T) {
 		b, err := io.ReadAll(req.Body)
 		fmt.Fprintf(w, "%d %d %v %v", req.ContentLength, len(b), req.TransferEncoding, err)
 	}), nil)
-	for _, n := range []int{0, 1, 4095, 4096, 16 << 10, 16<<10 + 1, 1 << 20} {
+	if a := r.status(r.post("empty", "/", ""), 200); a.body != "-1 0 [chunked] <nil>" { // R01
+		t.Errorf("no body: %s", a.body)
+	}
+	for _, n := range []int{1, 4095, 4096, 16 << 10, 16<<10 + 1, 1 << 20} {
 		if a := r.status(r.post(fmt.Sprint("k", n), "/", strings.Repeat("x", n)), 200); a.body != fmt.Sprintf("%d %d [] <nil>", n, n) {
 			t.Errorf("%d bytes: %s", n, a.body)
 		}

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet/stethttp"
@@ -13,8 +14,9 @@ import (
 type drain struct {
 	mu    sync.Mutex
 	n     int
-	began time.Time     // zero: not yet
-	idle  chan struct{} // closed when the last one has left; made by begin
+	began time.Time       // zero: not yet
+	idle  chan struct{}   // closed when the last one has left; made by begin
+	over  <-chan struct{} // closed when those that are still there are cut off
 }
 
 // drainKey is the key of the server's drain in the context of its requests.
@@ -28,6 +30,13 @@ func (d *drain) enter() bool {
 	}
 	d.n++
 	return true
+}
+
+// stay counts work that goes on for a request that is about to leave.
+func (d *drain) stay() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.n++
 }
 
 func (d *drain) leave() {
@@ -72,7 +81,8 @@ func limitBodies(limit limit, next http.Handler) http.Handler {
 			if rc.SetReadDeadline(time.Now().Add(limit())) == nil {
 				// The request is copied, because net/http looks at the Body of its own request to
 				// send an early refusal without waiting for the rest.
-				body := &timedBody{r.Body, rc}
+				body := &timedBody{ReadCloser: r.Body, rc: rc}
+				defer body.endUnasked(r)
 				r = r.WithContext(r.Context())
 				r.Body = body
 			}
@@ -84,10 +94,20 @@ func limitBodies(limit limit, next http.Handler) http.Handler {
 // timedBody removes the deadline when the body has arrived.
 type timedBody struct {
 	io.ReadCloser
-	rc *http.ResponseController
+	rc    *http.ResponseController
+	asked atomic.Bool // reading has begun
+}
+
+// endUnasked keeps net/http from waiting for a body that its client was never asked for with 100
+// (Continue): after another answer the client need not send it (RFC 9110 section 10.1.1).
+func (b *timedBody) endUnasked(r *http.Request) {
+	if r.ProtoMajor < 2 && r.Header["Expect"] != nil && !b.asked.Load() {
+		_ = b.rc.SetReadDeadline(time.Unix(1, 0))
+	}
 }
 
 func (b *timedBody) Read(p []byte) (int, error) {
+	b.asked.Store(true)
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {
 		_ = b.rc.SetReadDeadline(time.Time{})

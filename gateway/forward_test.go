@@ -37,6 +37,8 @@ func echo(t testing.TB) string {
 				head.WriteString(line)
 				if name, v, _ := strings.Cut(line, ":"); strings.EqualFold(name, "Content-Length") {
 					length, _ = strconv.Atoi(strings.TrimSpace(v))
+				} else if strings.EqualFold(name, "Transfer-Encoding") { // of what is empty
+					length = len("0\r\n\r\n")
 				}
 			}
 			if _, err := in.Discard(length); err != nil {
@@ -166,6 +168,8 @@ TE: gzip
 Upgrade: h2c
 Stet-Attempt: 99
 Stet-Fence: 99
+Stet-Downstream-Key: other
+Stet.Downstream.Key: another
 STET_FENCE: 99
 Idempotency_Key: "another"
 Stet-Outcome: x
@@ -188,7 +192,7 @@ Content-Length: 2
 	}
 	want := http.Header{
 		"Host": {"api.example:8443"}, "Idempotency-Key": {`"k"`}, "X-Tenant-Id": {"t1"}, "Authorization": {"Bearer x"}, "X-End": {"1", "2"},
-		"Content-Length": {"2"}, "Stet-Attempt": {"1"}, "Stet-Fence": {strconv.FormatInt(rec.Fence(), 10)},
+		"Content-Length": {"2"}, "Stet-Attempt": {"1"}, "Stet-Fence": {strconv.FormatInt(rec.Fence(), 10)}, "Stet-Downstream-Key": {rec.LifeKey()},
 		"X-Forwarded-For": {"127.0.0.1"}, "X-Forwarded-Proto": {"http"}, "X-Forwarded-Host": {"api.example:8443"},
 		"Forwarded": {`for=127.0.0.1;host="api.example:8443";proto=http`}, "Via": {"1.0 front, 1.1 stet"},
 	}
@@ -471,5 +475,49 @@ func TestUnkeyedUploadBreaksOff(t *testing.T) {
 	}
 	if log := r.log.String(); log != "" {
 		t.Errorf("the upstream is blamed: %s", log)
+	}
+}
+
+// The upstream gets a key for systems further down: one for all attempts of a life, and another for
+// each life and scope. A client cannot say it.
+func TestDownstreamKey(t *testing.T) { // N03
+	var keys []string
+	r := newRig(t, upstream(t, func(w http.ResponseWriter, req *http.Request) {
+		keys = append(keys, strings.Join(req.Header["Stet-Downstream-Key"], ","))
+		if len(keys) == 1 {
+			w.Header().Set("Stet-Outcome", "not-executed")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}), func(c *gateway.Config) { c.Scope = stethttp.HeaderScope("X-Tenant") })
+	send := func(method, tenant, key string, status int) {
+		r.status(r.do(method, "/", "{}", header{"X-Tenant": tenant, "Idempotency-Key": key, "Stet-Downstream-Key": "mine", "stet_downstream_key": "mine"}), status)
+	}
+	send("POST", "a", "k", 503)
+	send("POST", "a", "k", 200) // the second attempt
+	send("POST", "b", "k", 200) // another scope
+	send("POST", "a", "l", 200) // another key
+	rec, err := r.engine.Get(t.Context(), stet.ID{Scope: "a", Key: "k"})
+	if err == nil {
+		err = r.engine.Operator().Purge(t.Context(), rec.ID, rec.Version, stet.Note{Who: "test", Why: "another life"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	send("POST", "a", "k", 200) // another life
+	r.status(r.do("PUT", "/", "{}", header{"Stet-Downstream-Key": "mine"}), 200)
+	if len(keys) != 6 || keys[0] != keys[1] || keys[5] != "" {
+		t.Fatalf("%q", keys)
+	}
+	different := map[string]bool{}
+	for _, key := range keys[1:5] {
+		if different[key] = true; len(key) != 43 || strings.Trim(key, "-_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") != "" {
+			t.Errorf("%q is no such key", key)
+		}
+	}
+	if len(different) != 4 {
+		t.Errorf("two scopes, two keys and two lives have %q", keys[1:5])
+	}
+	if rec, err = r.engine.Get(t.Context(), rec.ID); err != nil || rec.LifeKey() != keys[4] {
+		t.Errorf("the record has %q, %v; the upstream was sent %q", rec.LifeKey(), err, keys[4])
 	}
 }

@@ -70,16 +70,35 @@ func (out *fields) setForwarded(in *http.Request, trusted bool) {
 	out.set("Via", joined(in.Header["Via"], values[4:5:5]))
 }
 
-// via returns what the gateway adds to Via: the HTTP version that the message came with, and a
+// maxHops is how many gateways a request may have come through. One whose upstream leads back to it
+// finds the pseudonym in Via each time (RFC 9110 section 7.6.3), and would send the request until
+// no connection is left. Gateways in a row have the same pseudonym, and rows are short.
+const maxHops = 8
+
+// hops returns how many gateways have written into the lines of Via.
+func hops(lines []string) (n int) {
+	for _, line := range lines {
+		for member := range strings.SplitSeq(line, ",") {
+			if _, by, ok := strings.Cut(strings.TrimSpace(member), " "); ok && strings.TrimSpace(by) == pseudonym {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+const pseudonym = "stet"
+
+// via returns what the gateway adds to Via: the HTTP version that the message came with, and the
 // pseudonym.
 func via(major, minor int) string {
 	switch {
 	case major == 1 && minor == 1:
-		return "1.1 stet"
+		return "1.1 " + pseudonym
 	case major == 1:
-		return "1.0 stet"
+		return "1.0 " + pseudonym
 	}
-	return strconv.Itoa(major) + "." + strconv.Itoa(minor) + " stet"
+	return strconv.Itoa(major) + "." + strconv.Itoa(minor) + " " + pseudonym
 }
 
 // joined puts into value, which has one line, the prior lines before its own.

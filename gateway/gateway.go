@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"slices"
+	"sync/atomic"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/door"
@@ -22,6 +23,7 @@ type Gateway struct {
 	door      *door.Rules // nil if no route refuses anything
 	pages     *pages      // nil: no pages here
 	transport *direct
+	late      atomic.Int64 // exchanges that are read on after their time
 	proxy     *httputil.ReverseProxy
 }
 
@@ -70,6 +72,10 @@ func (g *Gateway) compileDoor() {
 
 // ServeHTTP implements [http.Handler].
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if hops(r.Header["Via"]) > maxHops {
+		g.turnAway(w, r, stethttp.Loop, "")
+		return
+	}
 	r, fault := g.enter(r)
 	if fault != nil {
 		g.turnAway(w, r, stethttp.Code(fault.Kind), fault.Detail)

@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/gateway"
@@ -213,5 +215,82 @@ func TestAnswersThatAreNotClean(t *testing.T) { // T9, W14
 				}
 			})
 		}
+	}
+}
+
+// An interim answer says nothing of the layer's to a client.
+func TestInterimAnswersSayNothingOfTheLayers(t *testing.T) { // H09
+	r := newRig(t, tcpUpstream(t, func(c net.Conn, in *bufio.Reader) {
+		for q := readRequest(in); q != nil; q = readRequest(in) {
+			_, _ = io.Copy(io.Discard, q.Body)
+			_, _ = io.WriteString(c, "HTTP/1.1 103 Early Hints\r\nLink: a\r\nStet-Outcome: unknown\r\nStet.Fence: 7\r\nStet-Downstream-Id: d\r\n\r\n"+
+				"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nok")
+		}
+	}), nil)
+	for name, request := range map[string]string{
+		"guarded, plain": "POST / HTTP/1.1\nIdempotency-Key: k1\nHost: x\nContent-Length: 2\n\n{}", "plain": "PUT / HTTP/1.1\nHost: x\nContent-Length: 2\n\n{}",
+		"guarded":   "POST / HTTP/1.1\nIdempotency-Key: k2\nHost: x\nTE: trailers\nConnection: TE\nContent-Length: 2\n\n{}",
+		"unguarded": "PUT / HTTP/1.1\nHost: x\nTE: trailers\nConnection: TE\nContent-Length: 2\n\n{}",
+	} {
+		_, in := r.raw(request)
+		res, err := http.ReadResponse(in, nil)
+		if err != nil || res.StatusCode != http.StatusEarlyHints || len(res.Header) != 1 || res.Header.Get("Link") != "a" {
+			t.Errorf("%s: %v, %v", name, res, err)
+			continue
+		}
+		if res, err = http.ReadResponse(in, nil); err != nil || res.StatusCode != http.StatusCreated {
+			t.Errorf("%s: %v, %v", name, res, err)
+		}
+	}
+}
+
+// A client that waits for 100 (Continue), and hears an upstream's refusal, need not send its body:
+// nothing waits for it.
+func TestABodyThatTheUpstreamDidNotAskFor(t *testing.T) { // H11
+	r := newRig(t, upstream(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }), nil)
+	s := start(t, gateway.ServerConfig{Handler: r.gw})
+	for name, request := range map[string]string{
+		"refused by the upstream": "PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n",
+		"without a key":           "POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := net.Dial("tcp", s.Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			_ = c.SetDeadline(time.Now().Add(patience))
+			_, _ = io.WriteString(c, request)
+			if got, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 40") {
+				t.Errorf("%.100q, and then %v", got, err)
+			}
+		})
+	}
+}
+
+// A gateway whose upstream leads back to it refuses the request when it has come round a few times.
+// Gateways in a row pass it on.
+func TestLoopsEnd(t *testing.T) { // H16
+	var back atomic.Pointer[gateway.Gateway]
+	hops := 0
+	behind := upstream(t, func(w http.ResponseWriter, req *http.Request) {
+		hops++
+		back.Load().ServeHTTP(w, req)
+	})
+	for _, mode := range []stethttp.Mode{stethttp.ModeByMethod, stethttp.ModeOff} {
+		r := newRig(t, behind, func(c *gateway.Config) { c.Default.Mode = mode })
+		back.Store(r.gw)
+		hops = 0
+		p := r.problem(r.do("GET", "/", "", nil), "loop")
+		if p.Status != http.StatusLoopDetected || p.Retryable || p.KeyAction != "stop" || hops != 9 {
+			t.Errorf("%+v after %d hops", p, hops)
+		}
+	}
+	r := newRig(t, echo(t), nil)
+	for via, status := range map[string]int{
+		"1.1 stet": 200, "1.1 a, 1.1 stet, 1.1 stet, 1.1 stet, 2.0 stet, 1.1 stet": 200, strings.Repeat("1.1 stetson,", 20): 200, strings.Repeat("1.1 b (stet), ", 20): 200,
+		strings.Repeat("1.1 stet,", 8): 200, strings.Repeat("1.1 stet,", 9): 508, strings.Repeat("2.0\t  stet , ", 9): 508,
+	} {
+		r.status(r.do("GET", "/", "", header{"Via": via}), status)
 	}
 }

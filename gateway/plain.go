@@ -59,7 +59,7 @@ func (g *Gateway) plainRequest(a *attempt, r *http.Request) *request {
 	}
 	m := requests.Get().(*request)
 	m.fields = g.fieldsOf(m.fields[:0], a, r)
-	if !m.writeHead(g, r) || !m.writeBody(a, r) {
+	if !m.writeHead(g, a, r) || !m.writeBody(a, r) {
 		m.reuse()
 		return nil
 	}
@@ -68,7 +68,12 @@ func (g *Gateway) plainRequest(a *attempt, r *http.Request) *request {
 
 // writeHead writes the head as [http.Request.Write] does. It reports false if that would have to
 // change something.
-func (m *request) writeHead(g *Gateway, r *http.Request) bool {
+//
+// A guarded request has a body on the wire: an empty one has no length. Intermediaries that are
+// made with net/http send a request without a body again if it has an Idempotency-Key and its
+// connection broke, and so do others, whether the upstream has acted on it or not (R01). The length
+// of what is sent in chunks is known to none of them.
+func (m *request) writeHead(g *Gateway, a *attempt, r *http.Request) bool {
 	var u url.URL
 	g.aim(&u, r)
 	target := u.RequestURI()
@@ -86,7 +91,9 @@ func (m *request) writeHead(g *Gateway, r *http.Request) bool {
 			m.writeField(f.name, f.lines[0])
 		}
 	}
-	if r.ContentLength > 0 || r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch {
+	if a.claim != nil && r.ContentLength == 0 {
+		m.writeField("Transfer-Encoding", "chunked")
+	} else if r.ContentLength > 0 || r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch {
 		m.writeField("Content-Length", strconv.FormatInt(r.ContentLength, 10))
 	}
 	for _, f := range m.fields {
@@ -121,6 +128,9 @@ func (m *request) writeField(name, line string) {
 // waited for as a read returns: if more is to come, the upstream need not wait for it.
 func (m *request) writeBody(a *attempt, r *http.Request) bool {
 	if r.ContentLength == 0 {
+		if a.claim != nil {
+			m.WriteString("0\r\n\r\n")
+		}
 		return true
 	}
 	m.Grow(int(r.ContentLength))
@@ -157,36 +167,38 @@ func plainText(s string) bool {
 
 // exchange sends a plain request and forwards its answer if that is plain, too. It reports false if
 // it has left something to do. Then a.asked is the connection on which the answer is; or nil if the
-// upstream had ended the connection, and the request may be sent again (RFC 9110 section 9.2.2).
-func (g *Gateway) exchange(w http.ResponseWriter, r *http.Request, a *attempt, m *request) bool {
+// upstream had ended the connection, and the request may be sent again (RFC 9110 section 9.2.2). If
+// left is not 0, the answer is plain and the request's time was over while its body came: so much
+// of it is left to pass on.
+func (g *Gateway) exchange(w http.ResponseWriter, r *http.Request, a *attempt, m *request) (left int64, done bool) {
 	c, err := g.transport.send(a, m.Bytes())
 	m.reuse()
 	if err != nil {
 		g.failed(w, r, a, err)
-		return true
+		return 0, true
 	}
 	head, err := c.peekHead()
 	if err != nil && c.reused && c.in.Buffered() == 0 && !a.once && r.ContentLength == 0 && a.Err() == nil {
 		c.discard()
-		return false
+		return 0, false
 	}
-	a.asked = c
+	a.asked, a.looked = c, err != nil && c.interrupted(err)
 	if head == nil || r.Method == http.MethodHead || len(w.Header()) > 0 {
-		return false
+		return 0, false
 	}
 	length := g.plainHeader(w.Header(), head)
 	if length < 0 {
 		clear(w.Header())
-		return false
+		return 0, false
 	}
 	a.watchdog.answer(false)
-	g.readHeader(a, w.Header(), "1.1 stet")
+	g.readHeader(a, w.Header(), via(1, 1))
 	status, _ := strconv.Atoi(string(head[len(statusLine):][:3]))
 	_, _ = c.in.Discard(len(head))
 	c.budget = math.MaxInt64
 	w.WriteHeader(status)
-	g.pass(w, a, length)
-	return true
+	left = g.pass(w, a, length)
+	return left, left == 0
 }
 
 const statusLine = "HTTP/1.1 "
@@ -291,20 +303,24 @@ func (g *Gateway) plainHeader(h http.Header, head []byte) (length int64) {
 	return length
 }
 
-// pass forwards the body of a plain answer, first what is here of it.
-func (g *Gateway) pass(w http.ResponseWriter, a *attempt, length int64) {
+// pass forwards the body of a plain answer, first what is here of it. It returns how much is left
+// when the time of a guarded request is over.
+func (g *Gateway) pass(w http.ResponseWriter, a *attempt, length int64) (left int64) {
 	c := a.asked
 	here, err := c.in.Peek(int(min(length, int64(c.in.Buffered()))))
 	if len(here) > 0 {
 		_, err = w.Write(here)
 		_, _ = c.in.Discard(len(here))
 	}
-	if left := length - int64(len(here)); left > 0 && err == nil {
+	if left = length - int64(len(here)); left > 0 && err == nil {
 		b := copyBuffers.Get()
 		defer copyBuffers.Put(b)
 		for left > 0 && err == nil {
 			var n int
 			if n, err = c.in.Read(b[:min(left, int64(len(b)))]); err != nil {
+				if a.looked = c.interrupted(err); a.looked {
+					return left
+				}
 				if err == io.EOF {
 					err = io.ErrUnexpectedEOF
 				}
@@ -322,4 +338,5 @@ func (g *Gateway) pass(w http.ResponseWriter, a *attempt, length int64) {
 		panic(http.ErrAbortHandler)
 	}
 	c.release(false)
+	return 0
 }

@@ -106,7 +106,7 @@ type outcome struct {
 }
 
 // own matches the lines that no two requests have in common.
-var own = regexp.MustCompile(`(?m)^(Date|Idempotency-Expires|Stet-Fence): .*\r\n`)
+var own = regexp.MustCompile(`(?m)^(Date|Idempotency-Expires|Stet-Fence|Stet-Downstream-Key): .*\r\n`)
 
 func (x *way) ask(t testing.TB, request, key, answer string, split int) (o outcome) {
 	x.mu.Lock()

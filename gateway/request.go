@@ -12,6 +12,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/door"
 	"github.com/stet-dev/stet/internal/framing"
+	"github.com/stet-dev/stet/stethttp"
 )
 
 // field is a header field of a request for the upstream.
@@ -42,7 +43,7 @@ func (f *fields) del(name string) {
 func (g *Gateway) fieldsOf(f fields, a *attempt, r *http.Request) fields {
 	trusted, hop := len(g.cfg.TrustedProxies) > 0 && g.trusts(door.Sender(r)), framing.Listed(r.Header["Connection"])
 	for name, lines := range r.Header {
-		if name == a.route.Config.KeyHeader || slices.Contains(g.cfg.KeepHeaders, name) || g.passes(name, a.route, hop) && (trusted || !forwarded(name)) {
+		if name == a.route.Config.KeyHeader || slices.Contains(g.cfg.KeepHeaders, name) || a.route.passes(name, &hop) && (trusted || !forwarded(name)) {
 			f = append(f, field{name, lines})
 		}
 	}
@@ -56,8 +57,9 @@ func (g *Gateway) fieldsOf(f fields, a *attempt, r *http.Request) fields {
 
 // passes reports whether a field of the client's may go on to the upstream of a route. hop are
 // those that its Connection lists.
-func (g *Gateway) passes(name string, t *route, hop []string) bool {
-	return !ours(name) && !g.alias(name, t) && !framing.HopByHop(name) && !slices.Contains(hop, name)
+func (t *route) passes(name string, hop *framing.Names) bool {
+	form := door.Name(name)
+	return !ours(form) && !t.alias(name, form) && !framing.HopByHop(form) && !hop.Has(name)
 }
 
 // rewrite makes the request for the upstream out of the client's, unless it was sent already. What
@@ -88,22 +90,36 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	g.setTrailer(pr, a.route)
 }
 
-// ours reports whether only the gateway sets a request header. An underscore counts as a hyphen, as
-// in CGI and what descends from it.
-func ours(name string) bool {
-	const prefix = "Stet"
-	return len(name) > len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) && (name[len(prefix)] == '-' || name[len(prefix)] == '_')
+// ours reports whether only the gateway sets a request header, whose name is in the form of
+// [door.Name].
+func ours(form string) bool { return strings.HasPrefix(form, "Stet-") }
+
+// believed is a field that the gateway reads and passes on, or compares, by this name alone.
+type believed struct{ name, form string }
+
+// believes returns the fields of a route that no other spelling may stand for: the upstream would
+// see another key than the one the request was guarded by, another scope, or something else than
+// what was compared.
+func (g *Gateway) believes(c *stethttp.Config) (all []believed) {
+	for _, name := range slices.Concat([]string{c.KeyHeader}, g.cfg.KeepHeaders, c.Fingerprint.Headers) {
+		all = append(all, believed{http.CanonicalHeaderKey(name), door.Name(name)})
+	}
+	return all
 }
 
-// alias reports whether CGI and what descends from it take name for a header that the gateway reads
-// or sets. The upstream would see another key than the one the request was guarded by, or another
-// scope.
-func (g *Gateway) alias(name string, t *route) bool {
-	if strings.IndexByte(name, '_') < 0 {
-		return false
+// alias reports whether a name, whose form is given as well, is another spelling of one that the
+// gateway reads or sets.
+func (t *route) alias(name, form string) bool {
+	other := name != form && forwarded(form)
+	for i := range t.believed {
+		if b := &t.believed[i]; b.form == form {
+			if b.name == name {
+				return false
+			}
+			other = true
+		}
 	}
-	name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
-	return name == t.Config.KeyHeader || slices.Contains(g.cfg.KeepHeaders, name) || forwarded(name)
+	return other
 }
 
 // aim points a URL at the upstream, with the request's path and query.
@@ -124,20 +140,21 @@ func (g *Gateway) aim(u *url.URL, r *http.Request) {
 // lines sent.
 func (a *attempt) setKey(f *fields, sent []string) {
 	head := a.claim.Head()
-	values := [...]string{strconv.Itoa(head.Attempt), strconv.FormatInt(head.Fence(), 10), string(head.Key)}
+	values := [...]string{strconv.Itoa(head.Attempt), strconv.FormatInt(head.Fence(), 10), string(head.Key), head.LifeKey()}
 	f.set("Stet-Attempt", values[0:1:1])
 	f.set("Stet-Fence", values[1:2:2])
+	f.set(downstreamKey, values[3:])
 	name := a.route.Config.KeyHeader
 	switch {
 	case a.route.UpstreamKey == ForwardNothing:
 		f.del(name)
 	case a.route.Config.Key.Syntax == stet.Opaque: // as sent
 	case a.route.UpstreamKey == ForwardBare && bare(values[2]):
-		f.set(name, values[2:])
+		f.set(name, values[2:3:3])
 	case len(sent) == 1 && isQuoted(sent[0], values[2]): // as sent, and most are
 	default:
 		values[2] = head.Key.Quote()
-		f.set(name, values[2:])
+		f.set(name, values[2:3:3])
 	}
 }
 
@@ -157,6 +174,11 @@ func bare(key string) bool {
 const maxInMemory = 16 << 10
 
 func (a *attempt) sendFromMemory(out *http.Request) {
+	if out.ContentLength == 0 { // see [request.writeHead]
+		a.memory.Reset(nil)
+		out.Body, out.ContentLength, out.TransferEncoding = io.NopCloser(&a.memory), -1, []string{"chunked"}
+		return
+	}
 	if out.Body == nil || out.ContentLength < 0 || out.ContentLength > maxInMemory {
 		return
 	}

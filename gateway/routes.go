@@ -18,6 +18,8 @@ type route struct {
 	Route        // with the defaults of the guard; without a pattern it is for what no other matches
 	http.Handler // the guard's
 	guard        *stethttp.Guard
+	believed     []believed
+	keyForm      string // of the key's header
 }
 
 // table finds the route of a request. Its ServeMux never serves, because it would answer an unclean
@@ -28,6 +30,7 @@ type table struct {
 	all       []*route // in the order of the configuration, unmatched last
 	unmatched *route
 	encoded   bool // at least one route has MatchEncoded
+	literal   bool // at least one route has an IPv6 address for a host
 }
 
 // find returns the route of a request: that of the most specific pattern that its path matches,
@@ -44,8 +47,12 @@ func (t *table) find(r *http.Request) *route {
 	return t.match(r)
 }
 
-// match returns the route of the most specific pattern that matches.
+// match returns the route of the most specific pattern that matches. ServeMux takes the brackets
+// from an IPv6 address together with the port, and leaves them without one.
 func (t *table) match(r *http.Request) *route {
+	if t.literal && strings.HasPrefix(r.Host, "[") {
+		r = &http.Request{Method: r.Method, Host: door.HostOf(r.Host), URL: r.URL}
+	}
 	h, pattern := t.mux.Handler(r)
 	if found, ok := h.(*route); ok {
 		return found
@@ -78,6 +85,13 @@ func (g *Gateway) compile() (err error) {
 }
 
 func (g *Gateway) addRoute(r Route, earlier []Route) error {
+	form, host, err := door.Pattern(r.Match)
+	if err != nil {
+		return err
+	}
+	if r.Match = form; host != "" {
+		r.Config.Fingerprint.Host = true
+	}
 	if err := register(http.NewServeMux(), r.Match, http.NotFoundHandler()); err != nil {
 		return err
 	}
@@ -90,6 +104,7 @@ func (g *Gateway) addRoute(r Route, earlier []Route) error {
 	}
 	g.routes.byPattern[r.Match], g.routes.all = t, append(g.routes.all, t)
 	g.routes.encoded = g.routes.encoded || t.MatchEncoded
+	g.routes.literal = g.routes.literal || strings.HasPrefix(host, "[")
 	return nil
 }
 
@@ -97,7 +112,8 @@ func (g *Gateway) addRoute(r Route, earlier []Route) error {
 func rival(earlier []Route, pattern string) string {
 	for _, o := range earlier {
 		mux := http.NewServeMux()
-		if register(mux, o.Match, http.NotFoundHandler()) == nil && register(mux, pattern, http.NotFoundHandler()) != nil {
+		form, _, err := door.Pattern(o.Match)
+		if err == nil && register(mux, form, http.NotFoundHandler()) == nil && register(mux, pattern, http.NotFoundHandler()) != nil {
 			return o.Match
 		}
 	}
@@ -115,6 +131,11 @@ func register(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
 	return nil
 }
 
+// ofProxies are the statuses by which a server tells of another one behind it, or of none (RFC
+// 9110, sections 15.6.3 to 15.6.5): a proxy between the gateway and the API says them, whether the
+// API has taken the request or not.
+var ofProxies = map[int]stet.State{http.StatusBadGateway: stet.Unknown, http.StatusServiceUnavailable: stet.Unknown, http.StatusGatewayTimeout: stet.Unknown}
+
 func (g *Gateway) newRoute(r Route) (*route, error) {
 	if r.UpstreamKey > ForwardNothing {
 		return nil, fmt.Errorf("UpstreamKey is %d, which is no UpstreamKey", r.UpstreamKey)
@@ -125,17 +146,46 @@ func (g *Gateway) newRoute(r Route) (*route, error) {
 		r.Config.Client = g.client
 	}
 	scope := g.cfg.Scope
+	if g.cfg.ScopeByHost {
+		scope = byHost(scope)
+	}
 	if g.cfg.ScopeByRoute {
 		scope = byRoute(scope, r.Config.Route)
+	}
+	if r.Config.StatusOutcome == nil && r.Config.On5xx == stethttp.ReplayFailure {
+		r.Config.StatusOutcome = ofProxies
 	}
 	guard, err := stethttp.New(g.engine, scope, r.Config)
 	if err != nil {
 		return nil, err
 	}
 	r.Config = guard.Config()
-	t := &route{Route: r, guard: guard}
-	t.Handler = guard.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.forward(w, r, t) }))
+	t := &route{Route: r, guard: guard, believed: g.believes(&r.Config), keyForm: door.Name(r.Config.KeyHeader)}
+	t.Handler = guard.Wrap(forwarder{g, t})
 	return t, nil
+}
+
+// forwarder is the handler behind the guard of a route.
+type forwarder struct {
+	g *Gateway
+	t *route
+}
+
+// ServeHTTP implements [http.Handler].
+func (f forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) { f.g.forward(w, r, f.t) }
+
+// Lasts tells the guard that forwarding a request may take longer than its client waits.
+func (f forwarder) Lasts() {}
+
+// byHost adds the host that a request is for to a scope.
+func byHost(scope stethttp.ScopeFunc) stethttp.ScopeFunc {
+	return func(r *http.Request) (stet.Scope, error) {
+		s, err := scope(r)
+		if err != nil {
+			return "", err
+		}
+		return s + stet.Scope("/"+url.PathEscape(door.Host(r))), nil
+	}
 }
 
 // byRoute adds the route to a scope.

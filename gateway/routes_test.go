@@ -24,7 +24,8 @@ func TestRoutes(t *testing.T) {
 			{Match: "POST /v1/search", Config: off},
 			{Match: "/v1/things/{id}", Config: off},
 			{Match: "PUT /v1/things/{id}", Config: required},
-			{Match: "files.example/", Config: required},
+			{Match: "Files.example./", Config: required},
+			{Match: "[2001:db8:0::1]/", Config: required},
 		}
 	})
 	for _, row := range []struct {
@@ -45,6 +46,11 @@ func TestRoutes(t *testing.T) {
 		{"POST", "/v2", "", false},
 		{"POST", "/v2", "files.example", true},
 		{"POST", "/v2", "files.example:99", true},
+		{"POST", "/v2", "FILES.example.", true}, // H02
+		{"POST", "/v2", "Files.Example.:80", true},
+		{"POST", "/v2", "[2001:DB8::0:1]", true},
+		{"POST", "/v2", "[2001:db8::1]:8080", true},
+		{"POST", "/v2", "[2001:db8::2]:8080", false},
 		{"GET", "/v1/payments", "", false},
 	} {
 		req := must(http.NewRequest(row.method, r.url, nil))
@@ -183,5 +189,31 @@ func TestScopeByRoute(t *testing.T) {
 			}
 		}
 		r.problem(r.do("POST", "/v1/pay", "one", header{"Idempotency-Key": "k"}), stethttp.Unauthenticated)
+	}
+}
+
+// With the host in the scope, a key is one of each host in whatever spelling.
+func TestScopeByHost(t *testing.T) { // H02, H07
+	hits := 0
+	r := newRig(t, upstream(t, func(http.ResponseWriter, *http.Request) { hits++ }), func(c *gateway.Config) {
+		c.ScopeByHost, c.ScopeByRoute = true, true
+		c.Routes = []gateway.Route{{Match: "POST /v1/pay"}}
+	})
+	for _, host := range []string{"a.example", "A.EXAMPLE.:80", "b.example:8443", "B.example:08443", "[::1]:8080"} {
+		req := must(http.NewRequest("POST", r.url+"/v1/pay", strings.NewReader("{}")))
+		req.Host, req.Header["Idempotency-Key"] = host, []string{"k"}
+		res, err := r.client.Do(req)
+		if err != nil || res.StatusCode != 200 {
+			t.Fatalf("%s: %v, %v", host, res, err)
+		}
+		res.Body.Close()
+	}
+	if hits != 3 {
+		t.Errorf("three hosts ran %d times", hits)
+	}
+	for _, host := range []string{"a.example", "b.example:8443", "%5B::1%5D:8080"} {
+		if _, err := r.store.Get(t.Context(), stet.ID{Scope: stet.Scope("default/" + host + "/POST%20%2Fv1%2Fpay"), Key: "k"}); err != nil {
+			t.Errorf("%s: %v", host, err)
+		}
 	}
 }

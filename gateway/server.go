@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -13,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/bounds"
 	"github.com/stet-dev/stet/internal/door"
 	"github.com/stet-dev/stet/internal/framing"
 	"github.com/stet-dev/stet/internal/quiet"
@@ -31,8 +34,8 @@ type ServerConfig struct {
 	H2C         bool        // accept HTTP/2 without TLS, by prior knowledge (RFC 9113 section 3.3)
 
 	ReadHeaderTimeout time.Duration // for a request header, or a TLS handshake, to arrive; default 10 s
-	ReadTimeout       time.Duration // for a whole request body to arrive; default 30 s; negative: no limit
-	WriteTimeout      time.Duration // for a client to read the next 64 KiB of an answer; default 30 s; negative: no limit
+	ReadTimeout       time.Duration // for a whole request body to arrive; default 30 s; [stet.Never]: no limit
+	WriteTimeout      time.Duration // for a client to read the next 64 KiB of an answer; default 30 s; [stet.Never]: no limit
 	IdleTimeout       time.Duration // of a connection between requests; default 2 min
 	// DrainTimeout bounds how long running requests may go on after the end was asked for. Then
 	// their connections are closed. Default 1 min.
@@ -48,6 +51,16 @@ type ServerConfig struct {
 	AdminHandler http.Handler // serves Admin and AdminSocket; required with either
 	Log          *slog.Logger // receives failures of connections; default: nothing is logged
 }
+
+var serverBounds = bounds.For[ServerConfig](
+	bounds.Duration("ReadHeaderTimeout", bounds.Short, bounds.Long).OrDefault(),
+	bounds.Duration("ReadTimeout", bounds.Short, bounds.Long).OrDefault().Or("stet.Never", stet.Never),
+	bounds.Duration("WriteTimeout", bounds.Short, bounds.Long).OrDefault().Or("stet.Never", stet.Never),
+	bounds.Duration("IdleTimeout", bounds.Short, bounds.Long).OrDefault(),
+	bounds.Duration("DrainTimeout", bounds.Short, bounds.Long).OrDefault(),
+	bounds.Duration("DrainDelay", bounds.Short, bounds.Long).Or("0 for none", 0),
+	bounds.Number("MaxHeaderBytes", 1, bounds.Many).OrDefault(),
+)
 
 // AdminHeaderBytes bounds the header of a request to the admin listener, in bytes.
 const AdminHeaderBytes = 16 << 10
@@ -85,8 +98,11 @@ func NewServer(c ServerConfig) (*Server, error) {
 	}
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	s := &Server{}
-	s.SetTimeouts(c)
+	if err := s.SetTimeouts(c); err != nil {
+		return nil, err
+	}
 	s.base, s.cut = context.WithCancel(context.WithValue(context.Background(), drainKey{}, &s.drain))
+	s.drain.over = s.base.Done()
 	s.SetHandler(c.Handler)
 	var err error
 	if s.public.Listener, err = net.Listen("tcp", c.Listen); err != nil {
@@ -171,13 +187,18 @@ func (s *Server) AdminAddr() string {
 func (s *Server) SetHandler(h http.Handler) { s.handler.Store(&h) }
 
 // SetTimeouts puts ReadTimeout, WriteTimeout, DrainTimeout and DrainDelay of c in force for
-// requests and answers that begin from now on. It ignores the other fields of c.
-func (s *Server) SetTimeouts(c ServerConfig) {
+// requests and answers that begin from now on. It uses no other field of c. If a number of c is out
+// of bounds, nothing changes, and the error says which.
+func (s *Server) SetTimeouts(c ServerConfig) error {
+	if err := serverBounds.Check(&c); err != nil {
+		return err
+	}
 	s.timeouts.Store(&ServerConfig{
 		ReadTimeout:  orForever(cmp.Or(c.ReadTimeout, 30*time.Second)),
 		WriteTimeout: orForever(cmp.Or(c.WriteTimeout, 30*time.Second)),
 		DrainTimeout: cmp.Or(c.DrainTimeout, time.Minute), DrainDelay: c.DrainDelay,
 	})
+	return nil
 }
 
 // Timeouts returns the timeouts in force, in the fields that [Server.SetTimeouts] reads.
@@ -198,12 +219,35 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		refuseDraining(w, r)
 		return
 	}
-	if door.Upgrades(r) { // an upgrade may last for days; it ends when all others have
-		s.drain.leave()
-	} else {
-		defer s.drain.leave()
+	leave := s.drain.leave
+	if door.Upgrades(r) {
+		leave = sync.OnceFunc(leave)
+		if w = (&upgrading{w, leave}); r.Method == http.MethodConnect {
+			leave()
+		}
 	}
+	defer leave()
 	(*s.handler.Load()).ServeHTTP(w, r)
+}
+
+// upgrading is the ResponseWriter of a request that may switch its connection to another protocol.
+// Such a connection may last for days, and ends when all requests have. A guarded GET is answered
+// like any other, whatever it offers, and is waited for.
+type upgrading struct {
+	http.ResponseWriter
+	leave func()
+}
+
+// Unwrap is for [http.ResponseController].
+func (u *upgrading) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+
+// Hijack implements [http.Hijacker].
+func (u *upgrading) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(u.ResponseWriter).Hijack()
+	if err == nil {
+		u.leave()
+	}
+	return conn, rw, err
 }
 
 // Run serves until ctx ends and for DrainDelay more, and then drains: the listener closes, requests

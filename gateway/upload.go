@@ -56,7 +56,7 @@ func (g *Gateway) setTrailer(pr *httputil.ProxyRequest, t *route) {
 	}
 	hop := framing.Listed(pr.In.Header["Connection"])
 	for name := range out.Trailer {
-		if !g.passes(name, t, hop) || forwarded(name) || name == "Via" || name == t.Config.KeyHeader || slices.Contains(g.cfg.KeepHeaders, name) {
+		if !t.passes(name, &hop) || forwarded(name) || name == "Via" || name == t.Config.KeyHeader || slices.Contains(g.cfg.KeepHeaders, name) {
 			delete(out.Trailer, name)
 		}
 	}

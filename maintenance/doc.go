@@ -1,5 +1,6 @@
 // Package maintenance runs the background loops that tidy a store. A [Sweeper] moves runs whose
-// lease has lapsed to unknown, and a [Reaper] ends records whose retention is over. Package
+// lease has lapsed to unknown, a [Reaper] ends records whose retention is over, and a [Trimmer]
+// removes entries of the history that are too old. Package
 // reconcile has a third loop, which finds out what became of unknown outcomes.
 //
 // Keys are safe without these loops: a request that meets a lapsed or an expired record applies the

@@ -49,5 +49,5 @@ func ExampleRunner() {
 	fmt.Println(sweeper.Set(maintenance.Sweeper{Engine: engine, Every: -1}))
 	// Output:
 	// <nil>
-	// maintenance: Every is -1ns; it cannot be negative
+	// maintenance: Sweeper.Every is -1ns; it has to be from 1ms to 876000h0m0s, or 0 for the default
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/bounds"
 )
 
 // minPause is the least pause between two batches while there is more to do. A batch that took
@@ -35,11 +36,17 @@ type Rounds struct {
 	Do func(ctx context.Context, after string, limit int) (n int, next string, err error)
 }
 
+var roundsBounds = bounds.For[Rounds](
+	bounds.Duration("Every", bounds.Short, bounds.Long),
+	bounds.Number("Batch", 1, bounds.Many),
+	bounds.Number("MaxBatch", 1, bounds.Many),
+)
+
 func (r *Rounds) validate() error {
-	switch {
-	case r.Every < 0:
-		return fmt.Errorf("maintenance: Every is %s; it cannot be negative", r.Every)
-	case r.Batch < 1 || r.Batch > r.MaxBatch:
+	if err := roundsBounds.Check(r); err != nil {
+		return err
+	}
+	if r.Batch > r.MaxBatch {
 		return fmt.Errorf("maintenance: Batch is %d; it has to be from 1 to %d records", r.Batch, r.MaxBatch)
 	}
 	return nil
@@ -63,6 +70,11 @@ type Sweeper struct {
 	Batch  int           // records at a time, at most [stet.MaxLimit]; 0 means [stet.DefaultLimit]
 }
 
+var sweeperBounds = bounds.For[Sweeper](
+	bounds.Duration("Every", bounds.Short, bounds.Long).OrDefault(),
+	bounds.Number("Batch", 1, stet.MaxLimit).OrDefault(),
+)
+
 // Run sweeps until ctx ends, and then returns nil. Any other error is that of a setting that cannot
 // be used: errors of the store end a round, never the loop.
 func (s Sweeper) Run(ctx context.Context) error { return Run(ctx, s) }
@@ -71,6 +83,9 @@ func (s Sweeper) Run(ctx context.Context) error { return Run(ctx, s) }
 func (s Sweeper) Rounds() (Rounds, error) {
 	if s.Engine == nil {
 		return Rounds{}, errors.New("maintenance: a Sweeper needs an Engine")
+	}
+	if err := sweeperBounds.Check(&s); err != nil {
+		return Rounds{}, err
 	}
 	return Rounds{cmp.Or(s.Every, 10*time.Second), cmp.Or(s.Batch, stet.DefaultLimit), stet.MaxLimit, s.Engine.Operator().Sweep}, nil
 }
@@ -85,6 +100,13 @@ type Reaper struct {
 	Batch  int           // records at a time, at most 10,000; 0 means 500
 }
 
+const maxReapBatch = 10 * stet.MaxLimit
+
+var reaperBounds = bounds.For[Reaper](
+	bounds.Duration("Every", bounds.Short, bounds.Long).OrDefault(),
+	bounds.Number("Batch", 1, maxReapBatch).OrDefault(),
+)
+
 // Run reaps until ctx ends, and then returns nil. Any other error is that of a setting that cannot
 // be used: errors of the store end a round, never the loop.
 func (r Reaper) Run(ctx context.Context) error { return Run(ctx, r) }
@@ -94,5 +116,47 @@ func (r Reaper) Rounds() (Rounds, error) {
 	if r.Engine == nil {
 		return Rounds{}, errors.New("maintenance: a Reaper needs an Engine")
 	}
-	return Rounds{cmp.Or(r.Every, time.Minute), cmp.Or(r.Batch, defaultReapBatch), 10 * stet.MaxLimit, r.Engine.Operator().Reap}, nil
+	if err := reaperBounds.Check(&r); err != nil {
+		return Rounds{}, err
+	}
+	return Rounds{cmp.Or(r.Every, time.Minute), cmp.Or(r.Batch, defaultReapBatch), maxReapBatch, r.Engine.Operator().Reap}, nil
+}
+
+const defaultTrimBatch = 1000
+
+// Trimmer removes entries of the history that are too old: see [stet.Operator.Trim].
+type Trimmer struct {
+	Engine *stet.Engine  // whose store has the history; required
+	Age    time.Duration // of the entries that are removed, at least; required
+	Every  time.Duration // from one round to the next; 0 means an hour
+	Batch  int           // entries at a time, at most 10,000; 0 means 1,000
+}
+
+const maxTrimBatch = 10 * stet.MaxLimit
+
+var trimmerBounds = bounds.For[Trimmer](
+	bounds.Duration("Age", bounds.Short, bounds.Long),
+	bounds.Duration("Every", bounds.Short, bounds.Long).OrDefault(),
+	bounds.Number("Batch", 1, maxTrimBatch).OrDefault(),
+)
+
+// Run trims until ctx ends, and then returns nil. Any other error is that of a setting that cannot
+// be used: errors of the store end a round, never the loop.
+func (r Trimmer) Run(ctx context.Context) error { return Run(ctx, r) }
+
+// Rounds implements [Loop].
+func (r Trimmer) Rounds() (Rounds, error) {
+	if r.Engine == nil {
+		return Rounds{}, errors.New("maintenance: a Trimmer needs an Engine")
+	}
+	if err := trimmerBounds.Check(&r); err != nil {
+		return Rounds{}, err
+	}
+	trim := func(ctx context.Context, _ string, limit int) (n int, next string, err error) {
+		if n, err = r.Engine.Operator().Trim(ctx, r.Age, limit); n == limit {
+			next = "the oldest that are left"
+		}
+		return n, next, err
+	}
+	return Rounds{cmp.Or(r.Every, time.Hour), cmp.Or(r.Batch, defaultTrimBatch), maxTrimBatch, trim}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/store/memstore"
 )
 
 // due is a store of which only what is due is asked: each heads batch is handed out once; what is
@@ -185,6 +186,8 @@ func TestSettingsThatCannotBeUsed(t *testing.T) {
 	}{
 		{Sweeper{}, "a Sweeper needs an Engine"},
 		{Reaper{}, "a Reaper needs an Engine"},
+		{Trimmer{}, "a Trimmer needs an Engine"},
+		{Trimmer{Engine: e}, "Age"},
 		{Sweeper{Engine: e, Every: -1}, "Every is -1ns"},
 		{Reaper{Engine: e, Batch: 10*stet.MaxLimit + 1}, "Batch is 10001"},
 	} {
@@ -192,4 +195,50 @@ func TestSettingsThatCannotBeUsed(t *testing.T) {
 			t.Errorf("%#v: %v, want %q", c.r, err, c.want)
 		}
 	}
+}
+
+// The history is trimmed once an hour, in batches, and an error of the store ends a round alone.
+func TestTrimmer(t *testing.T) { // S15
+	synctest.Test(t, func(t *testing.T) {
+		m := &old{Store: memstore.New(memstore.Config{}), old: 25, fail: errors.New("away")}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- Trimmer{Engine: engine(t, m), Age: 48 * time.Hour, Batch: 10}.Run(ctx) }()
+		time.Sleep(70 * time.Minute) // the bubble's clock
+		synctest.Wait()
+		m.mu.Lock()
+		if len(m.limits) != 1 || m.age != 48*time.Hour {
+			t.Errorf("in the first hour: asked for %v of the age of %v", m.limits, m.age)
+		}
+		m.fail, m.limits = nil, nil
+		m.mu.Unlock()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		cancel()
+		if err := <-ended; err != nil || m.old != 0 || !slices.Equal(m.limits, []int{10, 10, 10}) {
+			t.Errorf("%v: %d are left, asked for %v", err, m.old, m.limits)
+		}
+	})
+}
+
+// old has entries of the history that are old enough.
+type old struct {
+	*memstore.Store
+	mu     sync.Mutex
+	old    int
+	fail   error
+	limits []int
+	age    time.Duration
+}
+
+func (o *old) Trim(_ context.Context, age time.Duration, limit int) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.limits, o.age = append(o.limits, limit), age
+	if o.fail != nil {
+		return 0, o.fail
+	}
+	n := min(o.old, limit)
+	o.old -= n
+	return n, nil
 }

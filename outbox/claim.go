@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"database/sql"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -15,15 +14,13 @@ import (
 // own: the number of free places.
 const maxWalk = 500
 
-// lapse moves messages whose lease has ended to the state to: their worker is gone, and whether the
-// effect happened is not known. If to is Pending, a message that has used up its attempts becomes
-// Dead instead. Rows that another transaction has locked are left for the next call.
-func (b *Box) lapse(ctx context.Context, db *sql.DB, to State, attempts int) (err error) {
-	if to != Pending {
-		attempts = math.MaxInt32
-	}
+// lapse ends the attempts whose lease has ended: their worker is gone, and whether the effect
+// happened is not known. The message is Unknown, or waits for another attempt if its key is
+// honoured; if it has used up its attempts it is Dead then. Rows that another transaction has
+// locked are left for the next call.
+func (b *Box) lapse(ctx context.Context, db *sql.DB, attempts int) (err error) {
 	note := line("unknown: the lease ended")
-	args := []any{note, note, attempts, string(to), newVersion()}
+	args := []any{note, note, attempts, newVersion()}
 	if b.q.dialect == sqlstore.MySQL {
 		err = b.lapseMySQL(ctx, db, args)
 	} else {

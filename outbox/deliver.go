@@ -5,13 +5,14 @@ import (
 	"errors"
 	"time"
 
+	"github.com/stet-dev/stet/internal/foreign"
 	"github.com/stet-dev/stet/internal/rest"
 )
 
 var errOverrun = errors.New("the handler took longer than Timeout")
 
-// grace is how long a handler may take to return after its context has ended.
-const grace = time.Second
+// handler is the kind of the calls that are made here: see package foreign.
+const handler = "handler"
 
 // spare returns when two thirds of a lease are over, counted from before it was requested. Nothing
 // is started under the lease after that; the last third is left for what still runs to end.
@@ -27,18 +28,20 @@ func (r *run) deliver(d *claimed) {
 		o = outcome{to: Dead, text: "dead: the message " + d.Damage, unbegun: true}
 	case d.Attempt > r.MaxAttempts: // another worker allows more attempts
 		o = outcome{to: Dead, text: "attempts exhausted", unbegun: true}
+	case r.calls.Hangs(foreign.About{Kind: handler, Of: d.ID}): // of an earlier attempt
+		o = outcome{to: Pending, after: max(r.backoff(d.Attempt), foreign.Grace), unbegun: true}
 	case !began.Before(r.spare(d.began)): // the claim was answered late, or this process was paused
 		o = outcome{to: Pending, unbegun: true}
 	default:
-		o = r.judge(d.Attempt, r.attempt(d))
+		o = r.judge(d, r.attempt(d))
 		took = time.Since(began)
 	}
 	r.settle(d, o, took)
 }
 
 // attempt calls the handler and extends the lease while it runs. After Timeout the handler's
-// context ends. A result that comes within grace of that still counts; after grace the handler is
-// abandoned, and its outcome is unknown.
+// context ends. A result that comes within [foreign.Grace] of that still counts; after that the
+// handler is left alone, and its outcome is unknown.
 func (r *run) attempt(d *claimed) Result {
 	held, cancel := context.WithCancel(r.work)
 	beating := make(chan struct{})
@@ -47,32 +50,28 @@ func (r *run) attempt(d *claimed) Result {
 
 	ctx, stop := context.WithTimeoutCause(held, r.Timeout, errOverrun)
 	defer stop()
-	returned := make(chan Result, 1)
-	go func() { returned <- r.Handler.Deliver(ctx, d.Stored, d.keep) }()
-	select {
-	case result := <-returned:
-		return result
-	case <-time.After(r.Timeout + grace):
+	result, err := foreign.Do(ctx, &r.calls, foreign.About{Kind: handler, Of: d.ID},
+		func(ctx context.Context) (Result, error) { return r.Handler.Deliver(ctx, d.Stored, d.keep), nil })
+	if err != nil {
+		return Maybe(context.Cause(ctx))
 	}
-	r.astray.Add(1)
-	go func() { <-returned; r.astray.Add(-1) }()
-	return Maybe(errOverrun)
+	return result
 }
 
 // judge returns what the result of an attempt means for the message.
-func (r *run) judge(attempt int, result Result) outcome {
+func (r *run) judge(d *claimed, result Result) outcome {
 	what, after, text := result.Outcome()
 	switch {
 	case what == "done":
 		return outcome{to: Done}
 	case what == "declined":
 		return outcome{to: Dead, text: text}
-	case what == "unknown" && !r.KeyHonoured:
+	case what == "unknown" && !d.KeyHonoured:
 		return outcome{to: Unknown, text: text}
-	case attempt >= r.MaxAttempts:
+	case d.Attempt >= r.MaxAttempts:
 		return outcome{to: Dead, text: text}
 	}
-	return outcome{to: Pending, after: max(after, r.backoff(attempt)), text: text}
+	return outcome{to: Pending, after: max(after, r.backoff(d.Attempt)), text: text}
 }
 
 // heartbeat extends the lease until ctx ends. If it cannot, it cancels the handler's context before

@@ -24,15 +24,15 @@ type Result struct {
 func Delivered() Result { return Result{what: "done"} }
 
 // Retry says that the effect has not happened, and is to be tried again: after the worker's
-// backoff, and not before after.
+// backoff, and not before after, of which no more than ten years count.
 func Retry(after time.Duration, cause error) Result {
-	return Result{"retry", max(after, 0), fmt.Sprint("retry: ", cause)}
+	return Result{"retry", min(max(after, 0), maxDelay), fmt.Sprint("retry: ", cause)}
 }
 
 // Decline says that the system downstream has refused for good. The message is dead.
 func Decline(reason string) Result { return Result{"declined", 0, "declined: " + reason} }
 
-// Maybe says that the effect may have happened or not. See [Worker.KeyHonoured] for what follows.
+// Maybe says that the effect may have happened or not. See [Message].KeyHonoured for what follows.
 func Maybe(cause error) Result { return Result{"unknown", 0, fmt.Sprint("unknown: ", cause)} }
 
 // Outcome returns what r says, for programs that deliver by other means than a [Worker]: done,

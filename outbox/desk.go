@@ -26,6 +26,9 @@ type Desk struct {
 
 // List returns the messages that q selects, in the order in which they were added.
 func (d *Desk) List(ctx context.Context, q Query) ([]Stored, error) {
+	if err := queryBounds.Check(&q); err != nil {
+		return nil, err
+	}
 	query, args := d.Box.q.list, []any{q.After}
 	for _, c := range []struct{ column, value string }{{"state", string(q.State)}, {"topic", q.Topic}} {
 		if c.value != "" {
@@ -36,7 +39,7 @@ func (d *Desk) List(ctx context.Context, q Query) ([]Stored, error) {
 	if q.Dead {
 		query += " AND state IN ('dead', 'unknown')"
 	}
-	query += fmt.Sprintf(" ORDER BY id LIMIT %d", cmp.Or(max(q.Limit, 0), 100))
+	query += fmt.Sprintf(" ORDER BY id LIMIT %d", cmp.Or(q.Limit, 100))
 	all, err := d.Box.q.all(d.DB.QueryContext(ctx, d.Box.q.end(query), args...))
 	return all, failed("list", err)
 }
@@ -70,28 +73,30 @@ func (d *Desk) Counts(ctx context.Context) (map[State]int64, error) {
 
 // Retry lets a dead or unknown message be delivered again, with all its attempts. For an unknown
 // message that says that the effect did not happen, or that the system downstream honours the key.
-// who and why are required: without them the error is [stet.ErrNoReason].
-func (d *Desk) Retry(ctx context.Context, id int64, who, why string) error {
-	return d.settle(ctx, id, Pending, "retried", stet.Note{Who: who, Why: why, Action: "outbox-retry"})
+// m is the message as the person saw it, [Stored.Seen]: if it has changed since, such as by another
+// person's Retry, the error is [stet.ErrStale], and nothing is changed. who and why are required:
+// without them the error is [stet.ErrNoReason].
+func (d *Desk) Retry(ctx context.Context, m Seen, who, why string) error {
+	return d.settle(ctx, m, Pending, "retried", stet.Note{Who: who, Why: why, Action: "outbox-retry"})
 }
 
-// Discard gives a dead or unknown message up for good; messages behind it in their order go on. who
-// and why are as in Retry.
-func (d *Desk) Discard(ctx context.Context, id int64, who, why string) error {
-	return d.settle(ctx, id, Discarded, "discarded", stet.Note{Who: who, Why: why, Action: "outbox-discard"})
+// Discard gives a dead or unknown message up for good; messages behind it in their order go on. m,
+// who and why are as in Retry.
+func (d *Desk) Discard(ctx context.Context, m Seen, who, why string) error {
+	return d.settle(ctx, m, Discarded, "discarded", stet.Note{Who: who, Why: why, Action: "outbox-discard"})
 }
 
-// Confirm says of a dead or unknown message that its effect has happened. who and why are as in
-// Retry.
-func (d *Desk) Confirm(ctx context.Context, id int64, who, why string) error {
-	return d.settle(ctx, id, Done, "confirmed", stet.Note{Who: who, Why: why, Action: "outbox-confirm"})
+// Confirm says of a dead or unknown message that its effect has happened. m, who and why are as
+// in Retry.
+func (d *Desk) Confirm(ctx context.Context, m Seen, who, why string) error {
+	return d.settle(ctx, m, Done, "confirmed", stet.Note{Who: who, Why: why, Action: "outbox-confirm"})
 }
 
-func (d *Desk) settle(ctx context.Context, id int64, to State, verb string, n stet.Note) error {
+func (d *Desk) settle(ctx context.Context, seen Seen, to State, verb string, n stet.Note) error {
 	if strings.TrimSpace(n.Who) == "" || strings.TrimSpace(n.Why) == "" {
 		return failed(verb, stet.ErrNoReason)
 	}
-	m, err := d.Show(ctx, id)
+	m, err := d.Show(ctx, seen.ID)
 	if err != nil {
 		return err
 	}
@@ -101,10 +106,12 @@ func (d *Desk) settle(ctx context.Context, id int64, to State, verb string, n st
 		again = 1
 	}
 	err = d.Box.end(ctx, d.DB, func(tx *sql.Tx) (ended []int64, err error) {
-		rows, err := affected(tx.ExecContext(ctx, d.Box.q.byHand, note, note, string(to), again, newVersion(), id, m.version))
+		rows, err := affected(tx.ExecContext(ctx, d.Box.q.byHand, note, note, string(to), again, newVersion(), seen.ID, seen.Version))
 		switch {
 		case err != nil:
 			return nil, err
+		case rows == 0 && (m.Version != seen.Version || m.State == Dead || m.State == Unknown):
+			return nil, fmt.Errorf("outbox: %w: the message has changed since it was looked at, and was not %s", stet.ErrStale, verb)
 		case rows == 0:
 			return nil, fmt.Errorf("outbox: %w: only a dead or unknown message can be %s; it was %s", stet.ErrState, verb, m.State)
 		}
@@ -114,9 +121,9 @@ func (d *Desk) settle(ctx context.Context, id int64, to State, verb string, n st
 		if to == Pending || m.OrderKey == "" {
 			return nil, nil
 		}
-		return []int64{id}, nil
+		return []int64{seen.ID}, nil
 	})
-	if errors.Is(err, stet.ErrState) {
+	if errors.Is(err, stet.ErrState) || errors.Is(err, stet.ErrStale) {
 		return err
 	}
 	return failed(verb, err)

@@ -20,7 +20,7 @@ func ExampleBox_Add() {
 		if _, err := tx.ExecContext(ctx, "INSERT INTO orders (body) VALUES ($1)", order); err != nil {
 			return err
 		}
-		err := box.Add(ctx, tx, outbox.Message{Topic: "receipt", Record: outbox.RecordOf(stet.ClaimFrom(ctx)), Payload: order})
+		err := box.Add(ctx, tx, outbox.Message{Topic: "receipt", Record: outbox.RecordOf(stet.ClaimFrom(ctx)), Payload: order, KeyHonoured: true})
 		if errors.Is(err, stet.ErrExists) { // an earlier execution of this request has promised it
 			return nil
 		}
@@ -61,7 +61,7 @@ func ExampleWorker() {
 		return outbox.Maybe(errors.New(resp.Status))
 	}
 	run := func(ctx context.Context, db *sql.DB) error {
-		w := outbox.Worker{DB: db, Dialect: sqlstore.Postgres, Handler: send, KeyHonoured: true,
+		w := outbox.Worker{DB: db, Dialect: sqlstore.Postgres, Handler: send,
 			Observe: func(e outbox.Event) { deliveries.Add(e.Result, 1) }}
 		return w.Run(ctx)
 	}

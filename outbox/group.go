@@ -72,7 +72,7 @@ func pairs(all []*claimed, add int64) []any {
 		args = append(args, c.ID)
 	}
 	for _, c := range all {
-		args = append(args, c.ID, c.version+add)
+		args = append(args, c.ID, c.Version+add)
 	}
 	return args
 }

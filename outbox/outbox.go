@@ -4,15 +4,16 @@
 // [Box.Add] writes a message in the caller's transaction, so that the message exists if and only if
 // the transaction commits. A [Worker], in this process or in another, hands each message to a
 // [Handler], with a downstream key that is the same on every attempt. Delivery is at least once:
-// the effect happens once if the system downstream honours the key. If it does not, a message whose
-// attempt has an unknown outcome waits in the state [Unknown] until a person has settled it. A
-// message that cannot be delivered becomes a dead letter, which keeps its errors. A [Desk] is where
-// people look at messages and settle them.
+// the effect happens once if the system downstream honours the key, which the message says
+// ([Message].KeyHonoured). If it does not, a message whose attempt has an unknown outcome waits in
+// the state [Unknown] until a person has settled it. A message that cannot be delivered becomes a
+// dead letter, which keeps its errors. A [Desk] is where people look at messages and settle them.
 //
 //	box := outbox.New(sqlstore.Postgres)
-//	err := box.Add(ctx, tx, outbox.Message{Topic: "receipt", Payload: order}) // then commit tx
+//	m := outbox.Message{Topic: "receipt", Payload: order, KeyHonoured: true}
+//	err := box.Add(ctx, tx, m) // then commit tx
 //
-//	w := outbox.Worker{DB: db, Dialect: sqlstore.Postgres, Handler: send, KeyHonoured: true}
+//	w := outbox.Worker{DB: db, Dialect: sqlstore.Postgres, Handler: send}
 //	go w.Run(ctx)
 //
 // Messages are rows of the table stet_outbox, which [sqlstore.Migrate] makes. Package riveroutbox
@@ -33,6 +34,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/bounds"
 	"github.com/stet-dev/stet/internal/digest"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
@@ -51,10 +53,10 @@ var (
 
 // Limits of a message.
 const (
-	maxName    = 255     // bytes of Topic, Name and OrderKey, each
-	maxKey     = 64      // bytes of DownstreamKey
-	maxPayload = 1 << 24 // bytes
-	maxMeta    = 1 << 16 // bytes of Meta as JSON
+	maxName    = 255              // bytes of Topic, Name and OrderKey, each
+	maxKey     = 64               // bytes of DownstreamKey
+	maxPayload = 16<<20 - 128<<10 // bytes; with all else they fit into 16 MiB, MariaDB's max_allowed_packet
+	maxMeta    = 1 << 16          // bytes of Meta as JSON
 	maxDelay   = 10 * 365 * 24 * time.Hour
 )
 
@@ -71,13 +73,19 @@ type Message struct {
 	// transactions that did not overlap added them; at most 255 bytes. A dead or unknown message
 	// holds up those behind it until it is settled. Empty means no order.
 	OrderKey string
-	Payload  []byte            // what the handler gets, at most 16 MiB
+	Payload  []byte            // what the handler gets, at most 16 MiB less 128 KiB
 	Meta     map[string]string // what it gets beside that, at most 64 KiB as JSON
 	Delay    time.Duration     // the first attempt is made no earlier than this from now, by the server's clock; at most ten years
+	// KeyHonoured says that the system downstream has each effect once per downstream key. Then an
+	// attempt with an unknown outcome is followed by another, by whichever worker, as after
+	// [Retry]. Without it such a message is Unknown until a person settles it.
+	KeyHonoured bool
 	// DownstreamKey replaces the derived key: an opaque name of at most 64 bytes, sent downstream
 	// on every attempt.
 	DownstreamKey string
 }
+
+var messageBounds = bounds.For[Message](bounds.Duration("Delay", 0, maxDelay)) // what is left until an instant may be short
 
 // Record names one life of an idempotency record: after its retention the same key may be used
 // anew, for another effect.
@@ -141,7 +149,7 @@ func (b *Box) Add(ctx context.Context, tx Execer, m Message) error {
 		behind = unsorted
 	}
 	n, err := affected(tx.ExecContext(ctx, b.q.add, behind, text(string(m.Record.Scope)), text(string(m.Record.Key)), m.Record.life(),
-		text(m.Topic), text(m.Name), text(m.OrderKey), text(m.key()), append([]byte{}, m.Payload...), meta, m.Delay.Microseconds()))
+		text(m.Topic), text(m.Name), text(m.OrderKey), text(m.key()), append([]byte{}, m.Payload...), meta, flag(m.KeyHonoured), m.Delay.Microseconds()))
 	switch {
 	case err != nil:
 		return failed("add", err)
@@ -169,6 +177,14 @@ func (b *Box) tell(ctx context.Context, tx Execer) error {
 	return failed("add: notify", err)
 }
 
+// flag is how a yes or a no is stored.
+func flag(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
 // failed says in what a call of the database failed, if it did.
 func failed(in string, err error) error {
 	if err != nil {
@@ -193,6 +209,9 @@ func (m *Message) check() (meta string, err error) {
 			return "", fmt.Errorf("%w: %s has to be UTF-8 without NUL, of at most %d bytes", ErrMessage, f.name, maxName)
 		}
 	}
+	if err := messageBounds.Check(m); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrMessage, err)
+	}
 	raw, err := json.Marshal(m.Meta)
 	if err != nil {
 		return "", fmt.Errorf("%w: Meta: %w", ErrMessage, err)
@@ -210,8 +229,6 @@ func (m *Message) check() (meta string, err error) {
 		return "", fmt.Errorf("%w: Payload has more than %d bytes", ErrMessage, maxPayload)
 	case len(raw) > maxMeta:
 		return "", fmt.Errorf("%w: Meta has more than %d bytes", ErrMessage, maxMeta)
-	case m.Delay < 0 || m.Delay > maxDelay:
-		return "", fmt.Errorf("%w: Delay is %s; it has to be from 0 to %s", ErrMessage, m.Delay, maxDelay)
 	}
 	return string(raw), nil
 }

@@ -22,7 +22,7 @@ type column struct {
 
 func (m *Stored) columns() []column {
 	return []column{
-		{"id", &m.ID}, {"version", &m.version}, {"state", (*string)(&m.State)}, {"attempt", &m.Attempt},
+		{"id", &m.ID}, {"version", &m.Version}, {"state", (*string)(&m.State)}, {"attempt", &m.Attempt},
 		{"scope", (*string)(&m.Record.Scope)}, {"key", (*string)(&m.Record.Key)}, {"life", &m.Record.Life},
 		{"topic", &m.Topic}, {"name", &m.Name}, {"order_key", &m.OrderKey},
 		{"downstream_key", &m.DownstreamKey}, {"downstream_id", &m.DownstreamID}, {"payload", &m.Payload},
@@ -34,6 +34,7 @@ func (m *Stored) columns() []column {
 			m.Meta = meta
 			return true
 		}},
+		{"key_honoured", &m.KeyHonoured},
 		{"errors", func(text string) (whole bool) { m.Errors, whole = failures(text); return whole }},
 		{"created_at", &m.CreatedAt}, {"updated_at", &m.UpdatedAt}, {"due_at", &m.DueAt},
 	}
@@ -117,6 +118,10 @@ func (s *statements) assign(place, v any) (ok bool) {
 		return p(text) && isText
 	case *int64:
 		*p, ok = number(v)
+	case *bool:
+		var n int64
+		n, ok = number(v)
+		*p, ok = n == 1, ok && (n == 0 || n == 1)
 	case *int:
 		var n int64
 		n, ok = number(v)

@@ -1,14 +1,16 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/foreign"
 	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/rest"
 )
@@ -52,7 +54,7 @@ type run struct {
 	work    context.Context // of the handlers: it outlives ctx by Drain
 	ended   chan struct{}   // a value for each delivery that ended
 	heard   chan struct{}   // a value if Listen has reported something since the last pause
-	astray  atomic.Int64    // handlers that were abandoned
+	calls   foreign.Calls   // of the handler
 	endings *groupcommit.Queue[*ending]
 	busy    int
 	swept   time.Time
@@ -134,7 +136,10 @@ func (r *run) step(ctx context.Context, do func(call context.Context) error) boo
 
 // claim takes as many messages as there are free places.
 func (r *run) claim(ctx context.Context) ([]*claimed, error) {
-	began, version, n := time.Now(), newVersion(), r.Concurrency-r.busy
+	began, version, n := time.Now(), newVersion(), min(r.Concurrency-r.busy, r.calls.Room(handler))
+	if n == 0 { // else messages would be claimed that cannot be delivered
+		return nil, nil
+	}
 	all, err := r.box.claim(ctx, r.DB, version, r.Lease, n)
 	if err != nil {
 		r.doubts = append(r.doubts, doubt{version, time.Now().Add(r.Lease)})
@@ -142,7 +147,7 @@ func (r *run) claim(ctx context.Context) ([]*claimed, error) {
 	r.short = len(all) < n
 	got := make([]*claimed, len(all))
 	for i, m := range all {
-		m.version = version
+		m.Version = version
 		got[i] = &claimed{Stored: m, box: r.box, db: r.DB, began: began}
 	}
 	return got, err
@@ -164,11 +169,7 @@ func (r *run) recover(ctx context.Context) error {
 
 // sweep handles leases that have ended, and lines that are broken.
 func (r *run) sweep(ctx context.Context) (err error) {
-	to := Unknown
-	if r.KeyHonoured {
-		to = Pending
-	}
-	if err := r.box.lapse(ctx, r.DB, to, r.MaxAttempts); err != nil {
+	if err := r.box.lapse(ctx, r.DB, r.MaxAttempts); err != nil {
 		return err
 	}
 	r.swept = time.Now()
@@ -195,12 +196,14 @@ func (r *run) rest(ctx context.Context, d time.Duration) (woken bool) {
 // listen calls Listen again and again until ctx ends.
 func (r *run) listen(ctx context.Context) {
 	for {
-		err := r.Listen(ctx, func() {
+		wake := func() {
 			select {
 			case r.heard <- struct{}{}:
 			default:
 			}
-		})
+		}
+		_, err := foreign.Do(ctx, &r.calls, foreign.About{Kind: "listener"},
+			func(ctx context.Context) (struct{}, error) { return struct{}{}, r.Listen(ctx, wake) })
 		if ctx.Err() != nil {
 			return
 		}
@@ -223,18 +226,23 @@ func (r *run) drain(stop context.CancelFunc) error {
 			r.busy--
 		case <-limit.C:
 			if late {
-				return ErrDrain
+				return cmp.Or(r.drained(), ErrDrain)
 			}
 			late = true
 			stop()
-			limit.Reset(time.Second) // for handlers that heed their context
+			limit.Reset(2 * foreign.Grace) // for handlers that heed their context, and for what became of the others
 		}
 	}
 	if len(r.doubts) > 0 { // claims that have landed since
 		r.step(r.work, r.recover)
 	}
-	if r.astray.Load() > 0 {
-		return ErrDrain
+	return r.drained()
+}
+
+// drained is the error of handlers that still run, which says how many and for how long.
+func (r *run) drained() error {
+	if hanging := r.calls.Hanging(); hanging != nil {
+		return fmt.Errorf("%w: %w", ErrDrain, hanging)
 	}
 	return nil
 }

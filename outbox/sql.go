@@ -52,8 +52,8 @@ func newStatements(d sqlstore.Dialect) *statements {
 		panic(fmt.Sprintf("outbox: no dialect: %q", string(d)))
 	}
 	s.add = s.build("INSERT INTO stet_outbox (version, state, behind, attempt, scope, `key`, life, topic, name, order_key, " +
-		"downstream_key, downstream_id, payload, meta, errors, created_at, updated_at, due_at) " +
-		"VALUES (1, 'pending', ?, 0, ?, ?, ?, ?, ?, ?, ?, '', ?, ?, '', NOW, NOW, NOW + ?)" + suffix)
+		"downstream_key, downstream_id, payload, meta, key_honoured, errors, created_at, updated_at, due_at) " +
+		"VALUES (1, 'pending', ?, 0, ?, ?, ?, ?, ?, ?, ?, '', ?, ?, ?, '', NOW, NOW, NOW + ?)" + suffix)
 	s.claims()
 	s.lines()
 	s.outcomes()
@@ -69,7 +69,7 @@ func newStatements(d sqlstore.Dialect) *statements {
 func (s *statements) claims() {
 	take := "UPDATE stet_outbox SET state = 'running', version = ?, attempt = attempt + 1, updated_at = NOW, due_at = NOW + ? " +
 		"WHERE id IN (IDS)"
-	lapse := "UPDATE stet_outbox SET " + noted + "state = CASE WHEN attempt >= ? THEN 'dead' ELSE ? END, version = ?, " +
+	lapse := "UPDATE stet_outbox SET " + noted + "state = CASE WHEN key_honoured <> 1 THEN 'unknown' WHEN attempt >= ? THEN 'dead' ELSE 'pending' END, version = ?, " +
 		"updated_at = NOW, due_at = NOW WHERE id IN (IDS)"
 	free := "SELECT o.id" + fmt.Sprintf(due, first)
 	late := "SELECT id FROM stet_outbox WHERE state = 'running' AND due_at <= NOW ORDER BY due_at LIMIT ?"

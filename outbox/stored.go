@@ -2,8 +2,11 @@ package outbox
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"time"
+
+	"github.com/stet-dev/stet/internal/bounds"
 )
 
 // State is where a message is in its life.
@@ -33,9 +36,16 @@ type Stored struct {
 	// Damage names the columns of the row that cannot be read; empty if all can. A damaged message
 	// is not delivered: the first worker that meets it makes it dead.
 	Damage string
-
-	version int64
+	// Version changes with each change of the message's state. It is not 0, and is what a person
+	// has decided on: see [Stored.Seen].
+	Version int64
 }
+
+// Seen names a message as the person saw it who decides on it: [Stored.Seen].
+type Seen struct{ ID, Version int64 }
+
+// Seen names s for [Desk.Retry], [Desk.Discard] and [Desk.Confirm].
+func (s *Stored) Seen() Seen { return Seen{s.ID, s.Version} }
 
 // Failure is an entry of what went wrong with a message.
 type Failure struct {
@@ -71,3 +81,8 @@ type Query struct {
 	After int64  // messages with a larger id: the last one of the page before
 	Limit int    // the most messages to return; 0 means 100
 }
+
+var queryBounds = bounds.For[Query](
+	bounds.Number("Limit", 1, bounds.Many).OrDefault(),
+	bounds.Number("After", 0, math.MaxInt64),
+)

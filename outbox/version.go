@@ -31,7 +31,7 @@ type claimed struct {
 // write changes the message if the claim still holds it. The last two placeholders of the statement
 // are its id and version.
 func (c *claimed) write(ctx context.Context, statement string, args ...any) error {
-	switch n, err := affected(c.db.ExecContext(ctx, statement, append(args, c.ID, c.version)...)); {
+	switch n, err := affected(c.db.ExecContext(ctx, statement, append(args, c.ID, c.Version)...)); {
 	case err != nil:
 		return fmt.Errorf("outbox: message %d: %w", c.ID, err)
 	case n == 0:
@@ -60,7 +60,7 @@ func (c *claimed) settle(ctx context.Context, o outcome) error {
 	if o.unbegun {
 		less = 1
 	}
-	err := c.write(ctx, c.box.q.settle, note, note, string(o.to), less, min(o.after, maxDelay).Microseconds())
+	err := c.write(ctx, c.box.q.settle, note, note, string(o.to), less, o.after.Microseconds())
 	if !errors.Is(err, ErrLost) {
 		return err
 	}
@@ -96,7 +96,7 @@ func (b *Box) takeBack(ctx context.Context, db *sql.DB, doubts []doubt) error {
 	}
 	all, err := grid(db.QueryContext(ctx, fill(b.q.landed, versions)))
 	for i := 0; err == nil && i < len(all); i++ {
-		c := &claimed{Stored: Stored{ID: all[i][0], version: all[i][1]}, box: b, db: db}
+		c := &claimed{Stored: Stored{ID: all[i][0], Version: all[i][1]}, box: b, db: db}
 		if err = c.settle(ctx, outcome{to: Pending, unbegun: true}); errors.Is(err, ErrLost) {
 			err = nil
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/bounds"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
@@ -20,19 +21,15 @@ type Worker struct {
 	Dialect sqlstore.Dialect // of DB; required
 	Handler Handler          // delivers one message; required
 
-	// KeyHonoured says that the system downstream has each effect once per downstream key. Then an
-	// attempt with an unknown outcome is followed by another, as after [Retry]. Without it such a
-	// message is Unknown until a person settles it.
-	KeyHonoured bool
-
 	Concurrency int // deliveries at a time; default 16
 	// Lease is how long a message stays with a worker that has died; default 30 s, at least 100 ms.
 	// It is extended while a handler runs.
 	Lease time.Duration
 	// Timeout is how long a handler may take; default 1 min. Then its context ends, and a second
 	// later it is left alone: its outcome is unknown, as after [Maybe]. A handler that does not
-	// heed its context may still run during the next attempt, which is made only if KeyHonoured
-	// says that this does no harm.
+	// heed its context may still run during the next attempt of another process, which is made only
+	// if the message's key is honoured. This process makes none about the same message before the
+	// handler returns, and no other at all while 100 handlers hang.
 	Timeout     time.Duration
 	MaxAttempts int           // attempts after which a message is dead; default 12
 	Backoff     time.Duration // the pause after the n-th attempt is random, at most Backoff<<(n-1); default 1 s
@@ -55,6 +52,18 @@ type Worker struct {
 	Observe func(Event)
 }
 
+var workerBounds = bounds.For[Worker](
+	bounds.Number("Concurrency", 1, bounds.Many).OrDefault(),
+	bounds.Duration("Lease", 100*time.Millisecond, bounds.Long).OrDefault(),
+	bounds.Duration("Timeout", bounds.Short, bounds.Long).OrDefault(),
+	bounds.Number("MaxAttempts", 1, bounds.Many).OrDefault(),
+	bounds.Duration("Backoff", bounds.Short, bounds.Long).OrDefault(),
+	bounds.Duration("MaxBackoff", bounds.Short, bounds.Long).OrDefault(),
+	bounds.Duration("Poll", bounds.Short, bounds.Long).OrDefault(),
+	bounds.Duration("Drain", bounds.Short, bounds.Long).OrDefault(),
+	bounds.Duration("Retention", bounds.Short, bounds.Long).OrDefault().Or("stet.Never", stet.Never),
+)
+
 // Event reports one attempt, or an error of the database: then Result is "error", and there may be
 // no ID.
 type Event struct {
@@ -76,11 +85,9 @@ func (w Worker) complete() (Worker, error) {
 		return w, fmt.Errorf("%w: DB and Handler are required", errWorker)
 	case w.Dialect != sqlstore.SQLite && w.Dialect != sqlstore.Postgres && w.Dialect != sqlstore.MySQL:
 		return w, fmt.Errorf("%w: Dialect is %q; it has to be one of sqlstore's", errWorker, string(w.Dialect))
-	case min(w.Concurrency, w.MaxAttempts) < 0, w.Retention < 0 && w.Retention != stet.Never,
-		min(w.Lease, w.Timeout, w.Backoff, w.MaxBackoff, w.Poll, w.Drain) < 0:
-		return w, fmt.Errorf("%w: no field may be negative", errWorker)
-	case w.Lease > 0 && w.Lease < 100*time.Millisecond:
-		return w, fmt.Errorf("%w: Lease is %s; it has to be 100ms at least", errWorker, w.Lease)
+	}
+	if err := workerBounds.Check(&w); err != nil {
+		return w, err
 	}
 	w.Lease, w.Timeout = cmp.Or(w.Lease, 30*time.Second), cmp.Or(w.Timeout, time.Minute)
 	w.Backoff, w.MaxBackoff = cmp.Or(w.Backoff, time.Second), cmp.Or(w.MaxBackoff, time.Hour)

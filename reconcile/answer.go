@@ -161,18 +161,18 @@ func Adopt(ctx context.Context, e *stet.Engine, rec *stet.Record, n stet.Note) (
 		if !ok || a.Found != Happened.String() || a.Status < 200 {
 			return rec.Head, ErrNotKnown
 		}
-		res = stet.Resolution{Version: rec.Version, Response: &stet.Response{Status: a.Status}}
+		res = stet.Resolution{Response: &stet.Response{Status: a.Status}}
 		if evidence = "its last probe: " + a.String(); rec.Published {
 			res.Kept = stet.KeptStatus
 		}
 	}
 	n.Evidence = strings.TrimPrefix(n.Evidence+"; "+evidence, "; ")
-	return e.Operator().Resolve(ctx, rec.ID, res, n)
+	return e.Operator().Resolve(ctx, rec.ID, stet.Execution{Fence: rec.Fence(), Version: rec.Version}, res, n)
 }
 
 // adopted ends a record with the answer that came too late: an unknown record has no other.
 func adopted(rec *stet.Record) stet.Resolution {
-	res := stet.Resolution{Version: rec.Version, Response: rec.Response, Kept: rec.Kept}
+	res := stet.Resolution{Response: rec.Response, Kept: rec.Kept}
 	if rec.Published {
 		res.Kept = stet.KeptStatus // its bytes have left, and were seen by who asked
 	}

@@ -77,7 +77,7 @@ func TestAnswerOvertakesNobody(t *testing.T) {
 		if now := w.state(0); seen == 0 || now.Version != seen {
 			t.Errorf("version %d became %d", seen, now.Version)
 		}
-		if _, err := w.Operator().Resolve(t.Context(), id(0), stet.Resolution{Version: seen}, stet.Note{Who: "kim", Why: "asked"}); err != nil {
+		if _, err := w.Operator().Resolve(t.Context(), id(0), stet.Execution{Version: seen}, stet.Resolution{}, stet.Note{Who: "kim", Why: "asked"}); err != nil {
 			t.Error(err)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/execution"
 )
 
 // An operator who asks now is answered by the rules of the loop, without waiting for it, and also
@@ -62,7 +63,7 @@ func TestAskAboutWhatHasChanged(t *testing.T) {
 		w := newWard(t, 1)
 		r := Reconciler{Engine: w.Engine, Resolver: happened}
 		seen := w.state(0)
-		if _, err := w.Operator().Resolve(t.Context(), id(0), stet.Resolution{}, stet.Note{Who: "w", Why: "y"}); err != nil {
+		if _, err := w.Operator().Resolve(t.Context(), id(0), execution.Of(t.Context(), w.Engine, id(0)), stet.Resolution{}, stet.Note{Who: "w", Why: "y"}); err != nil {
 			t.Fatal(err)
 		}
 		a, err := r.Ask(t.Context(), &seen.Head, stet.Note{Who: "kim"})

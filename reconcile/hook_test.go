@@ -37,14 +37,15 @@ func TestProbe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var asked url.Values
 			var path string
+			var header http.Header
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				asked, path = r.URL.Query(), r.URL.EscapedPath()
+				asked, path, header = r.URL.Query(), r.URL.EscapedPath(), r.Header
 				w.Header().Set("Content-Type", "text/x")
 				w.WriteHeader(c.status)
 				_, _ = w.Write([]byte("body"))
 			}))
 			defer s.Close()
-			c.probe.URL = s.URL + "/of/{downstream_key}?key={key}&scope={scope}&path={path}"
+			c.probe.URL = s.URL + "/of/{downstream_key}?key={key}&scope={scope}&path={path}&fence={fence}&life={life_key}"
 			if err := c.probe.Validate(); err != nil {
 				t.Fatal(err)
 			}
@@ -54,6 +55,10 @@ func TestProbe(t *testing.T) {
 			}
 			if asked.Get("key") != string(odd.Key) || asked.Get("scope") != "a/b" || asked.Get("path") != odd.Path || path != "/of/d%2F1" {
 				t.Errorf("asked for %v at %s", asked, path)
+			}
+			fence := fmt.Sprint(odd.Fence()) // K01
+			if asked.Get("fence") != fence || asked.Get("life") != odd.LifeKey() || header.Get("Stet-Fence") != fence || header.Get("Stet-Attempt") != fmt.Sprint(odd.Attempt) {
+				t.Errorf("asked about %v with %v", asked, header)
 			}
 			if c.want == Happened && (f.Response.Status != c.answer || c.kept == stet.KeptWhole && string(f.Response.Body) != "body" || f.Response.Header[0].Value != "text/x") {
 				t.Errorf("%+v", f.Response)
@@ -118,6 +123,19 @@ func TestProbeURLsThatCannotBeUsed(t *testing.T) {
 
 var secret = "whsec_" + base64.StdEncoding.EncodeToString([]byte("0123456789abcdef01234567"))
 
+// notice is one about the execution that the record of the i-th key is about.
+func (w *ward) notice(i int, rest string) string {
+	w.t.Helper()
+	r := w.state(i)
+	return fmt.Sprintf(`{"scope":"s","key":"k%d","fence":%d,%s}`, i, r.Fence(), rest)
+}
+
+// voided is one that nothing happened.
+func (w *ward) voided(i int) string {
+	w.t.Helper()
+	return w.notice(i, `"outcome":"not-executed"`)
+}
+
 // notify sends a notice with an id of its own, as a provider would.
 func notify(h http.Handler, body, secret string, at time.Time) *httptest.ResponseRecorder {
 	return redeliver(h, "msg_"+rand.Text(), body, secret, at)
@@ -145,7 +163,7 @@ func signedNotice(id, body, secret string, at time.Time) *http.Request {
 func TestNoticeEndsTheUnknown(t *testing.T) { // S2-48
 	w := newWard(t, 2)
 	h := Webhook{Engine: w.Engine, Secrets: []string{secret}}
-	done := `{"scope":"s","key":"k0","outcome":"completed","status":201,"headers":{"content-type":["text/x"]},"body_b64":"Y2hfMQ==","evidence":"evt_1"}`
+	done := w.notice(0, `"outcome":"completed","status":201,"headers":{"content-type":["text/x"]},"body_b64":"Y2hfMQ==","evidence":"evt_1"`)
 	for i := range 2 { // twice: nothing changes
 		if a := notify(h, done, secret, time.Now()); a.Code != 200 {
 			t.Fatalf("notice %d: %d %s", i, a.Code, a.Body)
@@ -154,7 +172,7 @@ func TestNoticeEndsTheUnknown(t *testing.T) { // S2-48
 	if r := w.state(0); r.State != stet.Completed || string(r.Response.Body) != "ch_1" || r.Response.Header[0].Name != "Content-Type" || r.Note.Evidence != "evt_1" {
 		t.Errorf("%+v", r)
 	}
-	if a := notify(h, `{"scope":"s","key":"k1","outcome":"not-executed","attempt":1}`, secret, time.Now()); a.Code != 200 {
+	if a := notify(h, w.voided(1), secret, time.Now()); a.Code != 200 {
 		t.Fatal(a.Code, a.Body)
 	}
 	w.begin(1, stet.Execute)
@@ -168,7 +186,7 @@ func TestNoticesThatChangeNothing(t *testing.T) {
 	running := w.begin(1, stet.Execute)
 	h := Webhook{Engine: w.Engine, Secrets: []string{"whsec_bm9uZQ==", secret}}
 	other := "whsec_" + base64.StdEncoding.EncodeToString([]byte("another-key-of-24-bytes!"))
-	ok := `{"scope":"s","key":"k0","outcome":"not-executed","attempt":1}`
+	ok := w.voided(0)
 	for name, c := range map[string]struct {
 		body, secret string
 		at           time.Time
@@ -179,12 +197,12 @@ func TestNoticesThatChangeNothing(t *testing.T) {
 		"one of the future":  {ok, secret, time.Now().Add(6 * time.Minute), 401},
 		"no JSON":            {"{", secret, time.Now(), 400},
 		"no outcome":         {`{"scope":"s","key":"k0"}`, secret, time.Now(), 400},
-		"no name":            {`{"scope":"s","outcome":"not-executed","attempt":1}`, secret, time.Now(), 400},
+		"no name":            {`{"scope":"s","outcome":"not-executed","fence":1}`, secret, time.Now(), 400},
 		"no status":          {`{"scope":"s","key":"k0","outcome":"completed"}`, secret, time.Now(), 400},
-		"a header injection": {`{"scope":"s","key":"k0","outcome":"completed","status":200,"headers":{"X":["a\r\nY: b"]}}`, secret, time.Now(), 400},
-		"an absent record":   {`{"scope":"s","key":"kX","outcome":"not-executed","attempt":1}`, secret, time.Now(), 404},
-		"the default scope":  {`{"key":"k0","outcome":"not-executed","attempt":1}`, secret, time.Now(), 404},
-		"a running one":      {`{"scope":"s","key":"k1","outcome":"not-executed","attempt":1}`, secret, time.Now(), 409}, // CR-09
+		"a header injection": {`{"scope":"s","key":"k0","outcome":"completed","fence":1,"status":200,"headers":{"X":["a\r\nY: b"]}}`, secret, time.Now(), 400},
+		"an absent record":   {`{"scope":"s","key":"kX","outcome":"not-executed","fence":1}`, secret, time.Now(), 404},
+		"the default scope":  {`{"key":"k0","outcome":"not-executed","fence":1}`, secret, time.Now(), 404},
+		"a running one":      {w.voided(1), secret, time.Now(), 409}, // CR-09
 	} {
 		if a := notify(h, c.body, c.secret, c.at); a.Code != c.want {
 			t.Errorf("%s: %d %s, want %d", name, a.Code, a.Body, c.want)

@@ -1,12 +1,12 @@
 package reconcile
 
 import (
-	"cmp"
 	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/canon"
@@ -21,6 +21,7 @@ type notice struct {
 	DownstreamID  string
 	Outcome       string
 	Attempt       json.Number // as a number or as a string: it came in a header
+	BegunAt       string      // an instant within the attempt
 	Fence         json.Number
 	Status        int
 	Headers       map[string][]string
@@ -28,6 +29,7 @@ type notice struct {
 	Evidence      string
 
 	resolution stet.Resolution
+	about      stet.Execution
 }
 
 // resolve says what the notice means for a record.
@@ -36,16 +38,26 @@ func (n *notice) resolve() (problem string) {
 	if attempt, problem = count("attempt", n.Attempt); problem != "" {
 		return problem
 	}
-	if n.resolution.Fence, problem = count("fence", n.Fence); problem != "" {
+	if n.about.Fence, problem = count("fence", n.Fence); problem != "" {
 		return problem
 	}
-	n.resolution.Attempt = int(attempt)
+	if n.BegunAt != "" {
+		var err error
+		if n.about.At, err = time.Parse(time.RFC3339, n.BegunAt); err != nil {
+			return "begun_at has to be an instant, such as 2026-01-31T12:00:00.123Z."
+		}
+	}
+	n.about.Attempt, n.about.DownstreamKey, n.about.DownstreamID = int(attempt), n.DownstreamKey, n.DownstreamID
+	named := n.Fence != "" || n.Attempt != "" && n.BegunAt != ""
 	switch {
 	case n.Key == "" && n.DownstreamKey == "" && n.DownstreamID == "":
 		return "The notice names no record: it needs key, downstream_key or downstream_id."
-	case n.Outcome == "not-executed" && n.Attempt == "" && n.Fence == "":
-		return `A notice with "not-executed" needs attempt or fence, as the upstream was sent them (Stet-Attempt, Stet-Fence): ` +
-			"it frees the key, and may be about an older attempt than the record's."
+	case n.Outcome == "not-executed" && !named:
+		return `A notice with "not-executed" needs the fence that the upstream was sent (Stet-Fence), or attempt (Stet-Attempt) together ` +
+			"with begun_at, an instant within that attempt: it frees the key, and may be about an earlier execution."
+	case n.Outcome == "completed" && !named && n.DownstreamKey == "":
+		return `A notice with "completed" needs the fence that the upstream was sent (Stet-Fence), attempt (Stet-Attempt) together ` +
+			"with begun_at, an instant within that attempt, or downstream_key: the key alone may be used again later."
 	case n.Outcome == "not-executed":
 		return ""
 	case n.Outcome != "completed":
@@ -89,6 +101,8 @@ func (n *notice) respond() (problem string) {
 	return ""
 }
 
-func (n *notice) id(key string) stet.ID {
-	return stet.ID{Scope: cmp.Or(stet.Scope(n.Scope), stethttp.DefaultScope), Key: stet.Key(key)}
+// isCalled reports whether other systems know the record by each name that the notice gives.
+func (n *notice) isCalled(h *stet.Head) bool {
+	return (n.DownstreamID == "" || n.DownstreamID == h.DownstreamID) &&
+		(n.DownstreamKey == "" || n.DownstreamKey == h.DownstreamKey || n.DownstreamKey == h.LifeKey())
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/execution"
 	"github.com/stet-dev/stet/store/filestore"
 	"github.com/stet-dev/stet/store/memstore"
 )
@@ -75,7 +76,7 @@ func TestANoticeThatComesAgainRunsNothing(t *testing.T) { // A01, I1, I14
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
 			w, hook := onStore(t, open)
-			notice, now := `{"scope":"s","key":"k0","outcome":"not-executed","attempt":1,"evidence":"evt_1"}`, time.Now()
+			notice, now := w.notice(0, `"outcome":"not-executed","attempt":1,"evidence":"evt_1"`), time.Now()
 			for i := range 2 { // at once, and once more before the retry
 				want := []string{"200 resolved", "200 known"}[i]
 				if a := redeliver(hook, "msg_1", notice, secret, now); toldBy(t, a) != want {
@@ -112,7 +113,7 @@ func TestANoticeOfAnEarlierLife(t *testing.T) { // A01
 	h := w.state(0).Head
 	early := fmt.Sprintf(`{"scope":"s","key":"k0","outcome":"not-executed","fence":%d}`, h.Fence())
 	done := stet.Resolution{Response: &stet.Response{Status: 500}}
-	if _, err := w.Operator().Resolve(t.Context(), id(0), done, stet.Note{Who: "w", Why: "y"}); err != nil {
+	if _, err := w.Operator().Resolve(t.Context(), id(0), execution.Of(t.Context(), w.Engine, id(0)), done, stet.Note{Who: "w", Why: "y"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Operator().Purge(t.Context(), id(0), 0, stet.Note{Who: "w", Why: "y"}); err != nil {
@@ -125,8 +126,7 @@ func TestANoticeOfAnEarlierLife(t *testing.T) { // A01
 	if a := notify(hook, early, secret, time.Now()); toldBy(t, a) != "409 state-changed" {
 		t.Error(toldBy(t, a))
 	}
-	for _, late := range []string{`{"scope":"s","key":"k0","outcome":"completed","status":201,"attempt":2}`,
-		fmt.Sprintf(`{"scope":"s","key":"k0","outcome":"completed","status":201,"fence":%d}`, h.Fence()),
+	for _, late := range []string{fmt.Sprintf(`{"scope":"s","key":"k0","outcome":"completed","status":201,"fence":%d}`, h.Fence()),
 		fmt.Sprintf(`{"scope":"s","key":"k0","outcome":"not-executed","attempt":2,"fence":%d}`, fence)} {
 		if a := notify(hook, late, secret, time.Now()); toldBy(t, a) != "409 state-changed" {
 			t.Errorf("%s: %s", late, toldBy(t, a))
@@ -140,9 +140,111 @@ func TestANoticeOfAnEarlierLife(t *testing.T) { // A01
 	w.begin(0, stet.Execute)
 }
 
+// An attempt counts within one life. With an instant within it, it names one.
+func TestANoticeNamesALife(t *testing.T) { // K01, I14
+	w, hook := onStore(t, stores["memory"])
+	first := w.state(0).Head
+	began := func(at time.Time) string { return at.Format(time.RFC3339Nano) }
+	if _, err := w.Operator().Resolve(t.Context(), id(0), first.Execution(), stet.Resolution{Response: &stet.Response{Status: 500}},
+		stet.Note{Who: "w", Why: "y"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Operator().Purge(t.Context(), id(0), 0, stet.Note{Who: "w", Why: "y"}); err != nil {
+		t.Fatal(err)
+	}
+	w.doubt(stet.Execute)
+	second := w.state(0).Head
+	for notice, want := range map[string]string{
+		`"outcome":"not-executed","attempt":1`:                                                                              "400 invalid-notice",
+		`"outcome":"completed","status":201,"attempt":1`:                                                                    "400 invalid-notice",
+		`"outcome":"not-executed","attempt":1,"begun_at":"` + began(first.CreatedAt) + `"`:                                  "409 state-changed",
+		`"outcome":"completed","status":201,"attempt":1,"begun_at":"` + began(first.CreatedAt) + `"`:                        "409 state-changed",
+		`"outcome":"completed","status":201,"downstream_key":"` + first.LifeKey() + `"`:                                     "404 not-found",
+		`"outcome":"not-executed","downstream_key":"` + second.LifeKey() + `"`:                                              "400 invalid-notice",
+		`"outcome":"not-executed","attempt":1,"begun_at":"` + began(second.AsOf.Add(24*time.Hour)) + `"`:                    "409 state-changed",
+		fmt.Sprintf(`"outcome":"not-executed","fence":%d,"begun_at":%q`, second.Fence(), began(time.Now().Add(-time.Hour))): "409 state-changed",
+	} {
+		if a := notify(hook, `{"scope":"s","key":"k0",`+notice+`}`, secret, time.Now()); toldBy(t, a) != want {
+			t.Errorf("%s: %s, want %s", notice, toldBy(t, a), want)
+		}
+		if now := w.state(0); now.Version != second.Version {
+			t.Fatalf("%s changed the record", notice)
+		}
+	}
+	for _, notice := range []string{`"outcome":"completed","status":201,"downstream_key":"` + second.LifeKey() + `"`,
+		`"outcome":"completed","status":201,"attempt":1,"begun_at":"` + began(second.CreatedAt) + `"`} {
+		if a := notify(hook, `{"scope":"s","key":"k0",`+notice+`}`, secret, time.Now()); a.Code != 200 {
+			t.Errorf("%s: %s", notice, toldBy(t, a))
+		}
+	}
+}
+
+// Each name that is given has to be the record's, and a name is looked for within the scope.
+func TestNoticesByNamesOfOtherSystems(t *testing.T) { // K11
+	w := newWard(t, 0)
+	hook := &Webhook{Engine: w.Engine, Secrets: []string{secret}}
+	named := func(scope stet.Scope, key, downKey, downID string) *stet.Head {
+		d, err := w.Begin(t.Context(), stet.Request{ID: stet.ID{Scope: scope, Key: stet.Key(key)}, Subject: stet.Subject{Body: []byte("1")}})
+		if err != nil || d.Claim == nil {
+			t.Fatal(d.Verdict, err)
+		}
+		if err := d.Claim.Downstream(t.Context(), downKey, downID); err != nil {
+			t.Fatal(err)
+		}
+		d.Claim.Unknown("lost")
+		if err := d.Claim.Settle(t.Context(), stet.Outcome{}); err != nil {
+			t.Fatal(err)
+		}
+		h := d.Claim.Head()
+		return &h
+	}
+	ch7 := named("s", "ch_7", "", "") // a client's key looks like an id of the provider
+	order := named("s", "order", "stet_1", "ch_1")
+	for names, want := range map[string]string{
+		`"scope":"s","downstream_id":"ch_7"`:                           "404 not-found",
+		`"scope":"s","downstream_key":"ch_7"`:                          "404 not-found",
+		`"scope":"s","downstream_key":"ch_1"`:                          "404 not-found", // it is its id
+		`"scope":"s","downstream_id":"stet_1"`:                         "404 not-found",
+		`"scope":"s","downstream_key":"stet_1","downstream_id":"ch_2"`: "404 not-found",
+		`"scope":"s","downstream_key":"stet_2","downstream_id":"ch_1"`: "404 not-found",
+		`"scope":"s","key":"ch_7","downstream_id":"ch_1"`:              "404 not-found",
+		`"scope":"s","key":"order","downstream_id":"ch_2"`:             "404 not-found",
+		`"scope":"t","downstream_id":"ch_1"`:                           "404 not-found",
+	} {
+		for _, h := range []*stet.Head{ch7, order} {
+			for _, outcome := range []string{`"outcome":"not-executed"`, `"outcome":"completed","status":201`} {
+				a := notify(hook, fmt.Sprintf(`{%s,"fence":%d,%s}`, names, h.Fence(), outcome), secret, time.Now())
+				if got := toldBy(t, a); got != want {
+					t.Errorf("%s, %s: %s, want %s", names, outcome, got, want)
+				}
+			}
+		}
+	}
+	const tenants = stet.DefaultLimit + 50
+	for i := range tenants {
+		scope := stet.Scope(fmt.Sprint("tenant_", i))
+		h := named(scope, "k", "order_1", "")
+		if i%2 == 0 {
+			continue
+		}
+		a := notify(hook, fmt.Sprintf(`{"scope":%q,"downstream_key":"order_1","fence":%d,"outcome":"not-executed"}`, scope, h.Fence()), secret, time.Now())
+		if toldBy(t, a) != "200 resolved" {
+			t.Fatal(toldBy(t, a))
+		}
+	}
+	a := notify(hook, `{"downstream_key":"order_1","outcome":"completed","status":201}`, secret, time.Now())
+	if toldBy(t, a) != "409 ambiguous" {
+		t.Error(toldBy(t, a))
+	}
+	a = notify(hook, fmt.Sprintf(`{"scope":"s","downstream_key":"stet_1","downstream_id":"ch_1","key":"order","fence":%d,"outcome":"not-executed"}`, order.Fence()), secret, time.Now())
+	if toldBy(t, a) != "200 resolved" {
+		t.Error(toldBy(t, a))
+	}
+}
+
 func TestNoticesAreReadStrictly(t *testing.T) { // A02
 	w, hook := onStore(t, stores["memory"])
-	const rest = `"key":"k0","outcome":"not-executed","attempt":1`
+	const rest = `"key":"k0","outcome":"not-executed","fence":1`
 	for body, want := range map[string]string{
 		`{"scop":"s",` + rest + `}`:                                                                                        `unknown member "scop"; did you mean scope?`,
 		`{"scope":"s","quantity":1,` + rest + `}`:                                                                          `unknown member "quantity".`,
@@ -154,16 +256,22 @@ func TestNoticesAreReadStrictly(t *testing.T) { // A02
 		`{"scope":"s",` + rest:                                                                                             "no JSON object",
 		`{"scope":null,` + rest + `}`:                                                                                      `"scope" has a value of another kind`,
 		`{"scope":7,` + rest + `}`:                                                                                         `"scope" has a value of another kind`,
-		`{"scope":"s","key":"k0","outcome":"not-executed"}`:                                                                "needs attempt or fence",
+		`{"scope":"s","key":"k0","outcome":"not-executed"}`:                                                                "needs the fence",
+		`{"scope":"s","key":"k0","outcome":"not-executed","attempt":1}`:                                                    "attempt (Stet-Attempt) together with begun_at",
+		`{"scope":"s","key":"k0","outcome":"not-executed","downstream_key":"x"}`:                                           "needs the fence",
+		`{"scope":"s","key":"k0","outcome":"completed","status":201}`:                                                      "or downstream_key",
+		`{"scope":"s","key":"k0","outcome":"completed","status":201,"attempt":1}`:                                          "needs the fence",
+		`{"scope":"s","downstream_id":"k0","outcome":"completed","status":201}`:                                            "needs the fence",
+		`{"scope":"s","key":"k0","outcome":"not-executed","attempt":1,"begun_at":"noon"}`:                                  "begun_at has to be an instant",
 		`{"scope":"s","key":"k0","outcome":"not-executed","attempt":0}`:                                                    "attempt has to be",
 		`{"scope":"s","key":"k0","outcome":"not-executed","attempt":1.5}`:                                                  "attempt has to be",
 		`{"scope":"s","key":"k0","outcome":"not-executed","attempt":4294967297}`:                                           "attempt has to be",
 		`{"scope":"s","key":"k0","outcome":"not-executed","attempt":"x"}`:                                                  `"attempt" has a value of another kind`,
 		`{"scope":"s","key":"k0","outcome":"not-executed","fence":-1}`:                                                     "fence has to be",
-		`{"scope":"s","key":"k0","outcome":"completed","status":201,"headers":{"A":["1"],"A":["2"]}}`:                      "a name twice in its headers",
-		`{"scope":"s","key":"k0","outcome":"completed","status":201,"evidence":"\ud800"}`:                                  "no Unicode",
-		`{"scope":"s","key":"k0","outcome":"completed","status":201,"headers":{"A b":["1"]}}`:                              "no header can have",
-		`{"scope":"s","key":"k0","outcome":"completed","status":201,"body_b64":"?"}`:                                       `"body_b64" has a value of another kind`,
+		`{"scope":"s","key":"k0","outcome":"completed","fence":1,"status":201,"headers":{"A":["1"],"A":["2"]}}`:            "a name twice in its headers",
+		`{"scope":"s","key":"k0","outcome":"completed","fence":1,"status":201,"evidence":"\ud800"}`:                        "no Unicode",
+		`{"scope":"s","key":"k0","outcome":"completed","fence":1,"status":201,"headers":{"A b":["1"]}}`:                    "no header can have",
+		`{"scope":"s","key":"k0","outcome":"completed","fence":1,"status":201,"body_b64":"?"}`:                             `"body_b64" has a value of another kind`,
 		`{"scope":"s","key":"k0","outcome":"Not-Executed","attempt":1}`:                                                    "outcome has to be",
 		`{"scope":"s","key":"k0","outcome":"completed","status":201,"` + strings.Repeat("long", 1000) + `":"","status":1}`: "unknown member",
 	} {
@@ -177,7 +285,7 @@ func TestNoticesAreReadStrictly(t *testing.T) { // A02
 
 // What the record knows better is not overruled, and the provider is told what to do.
 func TestNoticesAgainstTheRecord(t *testing.T) { // A04
-	voided, done := `{"scope":"s","key":"k0","outcome":"not-executed","attempt":1}`, `{"scope":"s","key":"k0","outcome":"completed","status":201}`
+	const voided, done, declined = `"outcome":"not-executed"`, `"outcome":"completed","status":201`, `"outcome":"completed","status":402`
 	note := stet.Note{Who: "w", Why: "y"}
 	for name, c := range map[string]struct {
 		before func(w *ward)
@@ -188,13 +296,14 @@ func TestNoticesAgainstTheRecord(t *testing.T) { // A04
 		"it is completed":                    {func(w *ward) { w.resolve(&stet.Response{Status: 201}, note) }, voided, "409 contradicted"},
 		"nothing happened, both":             {func(w *ward) { w.resolve(nil, note) }, voided, "200 known"},
 		"nothing happened":                   {func(w *ward) { w.resolve(nil, note) }, done, "409 contradicted"},
+		"it is completed otherwise":          {func(w *ward) { w.resolve(&stet.Response{Status: 201}, note) }, declined, "409 contradicted"},
 		"it is running":                      {func(w *ward) { w.resolve(nil, note); w.begin(0, stet.Execute) }, done, "409 in-progress"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, hook := onStore(t, stores["memory"])
 			c.before(w)
 			before := w.state(0)
-			if a := notify(hook, c.notice, secret, time.Now()); toldBy(t, a) != c.want {
+			if a := notify(hook, w.notice(0, c.notice), secret, time.Now()); toldBy(t, a) != c.want {
 				t.Errorf("%s, want %s", toldBy(t, a), c.want)
 			}
 			if now := w.state(0); now.Version != before.Version {
@@ -206,7 +315,7 @@ func TestNoticesAgainstTheRecord(t *testing.T) { // A04
 
 func (w *ward) resolve(r *stet.Response, n stet.Note) {
 	w.t.Helper()
-	if _, err := w.Operator().Resolve(w.t.Context(), id(0), stet.Resolution{Response: r}, n); err != nil {
+	if _, err := w.Operator().Resolve(w.t.Context(), id(0), execution.Of(w.t.Context(), w.Engine, id(0)), stet.Resolution{Response: r}, n); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -214,9 +323,9 @@ func (w *ward) resolve(r *stet.Response, n stet.Note) {
 // What belonged to one exchange, or to one client, is not what others get.
 func TestHeadersOfANoticeThatAreNotKept(t *testing.T) { // A20
 	w, hook := onStore(t, stores["memory"])
-	body := `{"scope":"s","key":"k0","outcome":"completed","status":201,"body_b64":"Y2hfMQ==","headers":{"set-cookie":["sid=1"],"Connection":["X-Hop"],
+	body := w.notice(0, `"outcome":"completed","status":201,"body_b64":"Y2hfMQ==","headers":{"set-cookie":["sid=1"],"Connection":["X-Hop"],
 		"X-Hop":["1"],"content-length":["999"],"Transfer-Encoding":["chunked"],"Keep-Alive":["1"],"Date":["then"],"Trailer":["x"],
-		"Content-Type":["text/x"],"X-Kept":["1","2"]}}`
+		"Content-Type":["text/x"],"X-Kept":["1","2"]}`)
 	if a := notify(hook, body, secret, time.Now()); toldBy(t, a) != "200 resolved" {
 		t.Fatal(toldBy(t, a))
 	}
@@ -238,7 +347,7 @@ func (u unread) Read([]byte) (int, error) {
 // anyone may send them.
 func TestHeadersOfANoticeComeFirst(t *testing.T) { // C11
 	w, hook := onStore(t, stores["memory"])
-	const body = `{"scope":"s","key":"k0","outcome":"not-executed","attempt":1}`
+	const body = `{"scope":"s","key":"k0","outcome":"not-executed","fence":1}`
 	for name, c := range map[string]struct {
 		change func(r *http.Request)
 		want   string

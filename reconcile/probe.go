@@ -10,17 +10,22 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/bounds"
 )
 
 // Probe asks a URL, for an upstream that can say by key whether it has the
 // effect.
 type Probe struct {
-	// URL with {key}, {scope}, {path} (of the request) and {downstream_key}, each filled in
-	// percent-encoded; required. If that makes a path segment of dots alone, as a key ".." does,
-	// nothing is asked, because it would be another URL.
+	// URL with {key}, {scope}, {path} (of the request), {downstream_key}, {fence} (see
+	// [stet.Head.Fence]) and {life_key} (see [stet.Head.LifeKey]), each filled in percent-encoded;
+	// required. If that makes a path segment of dots alone, as a key ".." does, nothing is asked,
+	// because it would be another URL. A key may be used again after its retention: where that can
+	// be, ask by one of the last three, or look at the headers Stet-Attempt and Stet-Fence, which
+	// each probe has as the request had them.
 	URL     string
 	Method  string      // default GET
 	Header  http.Header // sent with each probe, such as an Authorization
@@ -33,6 +38,13 @@ type Probe struct {
 	Client  *http.Client // default one that follows no redirects
 }
 
+var probeBounds = bounds.For[Probe](
+	bounds.Number("Found[]", 200, 599),
+	bounds.Number("Missing[]", 200, 599),
+	bounds.Number("Status", 200, 599).Or("0 for the probe's own", 0),
+	bounds.Number("MaxBody", 1, bounds.Huge).OrDefault(),
+)
+
 // direct follows no redirects: an answer from elsewhere is no evidence.
 var direct = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
@@ -41,10 +53,13 @@ var places = regexp.MustCompile(`\{[^}]*\}?`)
 
 // Validate returns what is wrong with the settings.
 func (p Probe) Validate() error {
+	if err := probeBounds.Check(&p); err != nil {
+		return err
+	}
 	for _, place := range places.FindAllString(p.URL, -1) {
 		name, closed := strings.CutSuffix(place[len("{"):], "}")
-		if !closed || !slices.Contains([]string{"key", "scope", "path", "downstream_key"}, name) {
-			return fmt.Errorf("the probe's URL has {%s}: it may have {key}, {scope}, {path} and {downstream_key}", name)
+		if !closed || !slices.Contains([]string{"key", "scope", "path", "downstream_key", "fence", "life_key"}, name) {
+			return fmt.Errorf("the probe's URL has {%s}: it may have {key}, {scope}, {path}, {downstream_key}, {fence} and {life_key}", name)
 		}
 	}
 	u, err := p.fill(&stet.Head{})
@@ -55,7 +70,7 @@ func (p Probe) Validate() error {
 		return errors.New("the probe's URL cannot be parsed")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return errors.New("the probe's URL has to begin with http:// or https:// and a host")
-	case !strings.Contains(p.URL, "{key}") && !strings.Contains(p.URL, "{downstream_key}"):
+	case !slices.ContainsFunc([]string{"{key}", "{downstream_key}", "{fence}", "{life_key}"}, func(name string) bool { return strings.Contains(p.URL, name) }):
 		return errors.New("the probe's URL names no request: it needs {key} or {downstream_key}")
 	}
 	return nil
@@ -68,7 +83,7 @@ var errDots = errors.New("its URL would have a path segment of dots, and so be a
 func (p Probe) fill(h *stet.Head) (*url.URL, error) {
 	downstream := cmp.Or(h.DownstreamKey, string(h.Key))
 	u, err := url.Parse(strings.NewReplacer("{key}", encode(string(h.Key)), "{scope}", encode(string(h.Scope)), "{path}", encode(h.Path),
-		"{downstream_key}", encode(downstream)).Replace(p.URL))
+		"{downstream_key}", encode(downstream), "{fence}", strconv.FormatInt(h.Fence(), 10), "{life_key}", h.LifeKey()).Replace(p.URL))
 	if err != nil {
 		return nil, errors.New("its URL cannot be asked")
 	}
@@ -86,6 +101,9 @@ func encode(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+"
 
 // Resolve is a [Resolver]. An error names no URL: it holds the key.
 func (p Probe) Resolve(ctx context.Context, h stet.Head) (Finding, error) {
+	if err := probeBounds.Check(&p); err != nil {
+		return Finding{}, err
+	}
 	u, err := p.fill(&h)
 	if err != nil {
 		return Finding{}, fmt.Errorf("reconcile: probe: %w", err)
@@ -98,6 +116,8 @@ func (p Probe) Resolve(ctx context.Context, h stet.Head) (Finding, error) {
 	if p.Header != nil {
 		r.Header = p.Header.Clone()
 	}
+	r.Header.Set("Stet-Attempt", strconv.Itoa(h.Attempt))
+	r.Header.Set("Stet-Fence", strconv.FormatInt(h.Fence(), 10))
 	w, err := cmp.Or(p.Client, direct).Do(r)
 	if err != nil {
 		if ue, ok := errors.AsType[*url.Error](err); ok {
@@ -121,7 +141,7 @@ func listed(list []int, status, otherwise int) bool {
 }
 
 func (p Probe) found(w *http.Response, evidence string) (Finding, error) {
-	limit := cmp.Or(max(0, p.MaxBody), 1<<20)
+	limit := cmp.Or(p.MaxBody, 1<<20)
 	body, err := io.ReadAll(io.LimitReader(w.Body, limit+1))
 	if err != nil {
 		return Finding{}, fmt.Errorf("reconcile: the probe's answer was cut off: %w", err)

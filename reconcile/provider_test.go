@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -23,11 +24,12 @@ func TestAnotherProvider(t *testing.T) {
 			return signature{h.Get("Number"), signed, func(key, body []byte) bool { return string(key) == mark }}, mark != ""
 		},
 		Decode: func(body []byte) (*notice, string) {
-			scope, key, ok := bytes.Cut(body, []byte("/"))
+			scope, rest, ok := bytes.Cut(body, []byte("/"))
+			key, fence, _ := bytes.Cut(rest, []byte("/"))
 			if !ok {
 				return nil, "The notice names no record."
 			}
-			return &notice{Scope: string(scope), Key: string(key), Outcome: "not-executed", Attempt: json.Number("1")}, ""
+			return &notice{Scope: string(scope), Key: string(key), Outcome: "not-executed", Fence: json.Number(fence)}, ""
 		},
 		Secret: func(text string) ([]byte, error) {
 			if text == "" {
@@ -50,13 +52,15 @@ func TestAnotherProvider(t *testing.T) {
 		hook.ServeHTTP(a, r)
 		return toldBy(t, a)
 	}
+	r := w.state(0)
+	known := fmt.Sprint("s/k0/", r.Fence())
 	for _, c := range []struct{ number, mark, body, want string }{
 		{"1", "", "s/k0", "401 unauthenticated"},
 		{"1", "plum", "s/k0", "401 unauthenticated"},
 		{"1", "apple", "s", "400 invalid-notice"},
-		{"1", "apple", "s/other", "404 not-found"},
-		{"1", "apple", "s/k0", "200 resolved"},
-		{"1", "apple", "s/k0", "200 known"},
+		{"1", "apple", "s/other/1", "404 not-found"},
+		{"1", "apple", known, "200 resolved"},
+		{"1", "apple", known, "200 known"},
 	} {
 		if got := send(c.number, c.mark, c.body); got != c.want {
 			t.Errorf("%q by %q: %s, want %s", c.body, c.mark, got, c.want)

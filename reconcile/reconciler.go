@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/bounds"
 	"github.com/stet-dev/stet/internal/fill"
+	"github.com/stet-dev/stet/internal/foreign"
 	"github.com/stet-dev/stet/internal/names"
 	"github.com/stet-dev/stet/internal/rest"
 	"github.com/stet-dev/stet/internal/walk"
@@ -29,9 +30,11 @@ const (
 )
 
 // Resolver finds out what became of an execution whose outcome is unknown: it asks the system that
-// would have the effect. It is called by several goroutines, and ctx has a deadline. An error or a
-// panic means that the system could not tell, so that it is asked again. The error is logged, and
-// kept in the history: it must hold no secret, such as the key.
+// would have the effect. It is called by several goroutines, and ctx has a deadline. A Resolver
+// that goes on for more than a second after that is left alone: it is not asked about the same
+// record before it returns, and what it returns then is not used. An error or a panic means that
+// the system could not tell, so that it is asked again. The error is logged, and kept in the
+// history: it must hold no secret, such as the key.
 type Resolver func(ctx context.Context, h stet.Head) (Finding, error)
 
 // Finding is what a [Resolver] found out.
@@ -69,6 +72,13 @@ var effectNames = [...]string{"pending", "happened", "missing", "voided", "goes-
 
 func (e Effect) String() string { return names.Of("Effect", effectNames[:], e) }
 
+var findingBounds = bounds.For[Finding](
+	bounds.Number("Effect", 0, int64(GoesOn)),
+	bounds.Number("Response.Status", 200, 599),
+	bounds.Number("Kept", 0, int64(stet.KeptStatus)),
+	bounds.Number("Status", 100, 999).Or("0 for none", 0),
+)
+
 // Reconciler asks about unknown outcomes until they are known. After MaxProbes without a result a
 // record becomes a dead letter, which people end. Before each probe it takes the record by
 // compare-and-set, so that of any number of reconcilers one asks. A finding ends the record by the
@@ -89,6 +99,15 @@ type Reconciler struct {
 	AtOnce  int           // probes at a time; 0 means 8
 }
 
+var reconcilerBounds = bounds.For[Reconciler](
+	bounds.Duration("Every", bounds.Short, bounds.Long).OrDefault(),
+	bounds.Number("Batch", 1, stet.MaxLimit).OrDefault(),
+	bounds.Number("MaxProbes", 1, bounds.Many).OrDefault(),
+	bounds.Duration("Settle", bounds.Short, bounds.Long).OrDefault().Or("stet.Never, where a missing effect is never a proof", stet.Never),
+	bounds.Duration("Timeout", bounds.Short, bounds.Long).OrDefault(),
+	bounds.Number("AtOnce", 1, bounds.Many).OrDefault(),
+)
+
 // Run reconciles until ctx ends, and then returns nil. Any other error is that of a setting that
 // cannot be used.
 func (r Reconciler) Run(ctx context.Context) error { return maintenance.Run(ctx, r) }
@@ -104,10 +123,9 @@ func (r Reconciler) filled() (Reconciler, error) {
 	switch {
 	case r.Engine == nil || r.Resolver == nil:
 		return r, errors.New("reconcile: a Reconciler needs an Engine and a Resolver")
-	case r.MaxProbes < 0 || r.Timeout < 0 || r.AtOnce < 0:
-		return r, errors.New("reconcile: MaxProbes, Timeout and AtOnce cannot be negative")
-	case r.Settle < 0 && r.Settle != stet.Never:
-		return r, fmt.Errorf("reconcile: Settle is %s; use stet.Never where a missing effect is never a proof", r.Settle)
+	}
+	if err := reconcilerBounds.Check(&r); err != nil {
+		return r, err
 	}
 	settle := r.Settle
 	r = fill.Or(r, Reconciler{Who: "reconciler", Every: 10 * time.Second, Batch: stet.DefaultLimit, MaxProbes: defaultMaxProbes,
@@ -122,6 +140,9 @@ func (r Reconciler) filled() (Reconciler, error) {
 // round probes a page of what is due, and returns how many records it took. A record that cannot be
 // taken, because it is held or damaged, does not keep the others waiting.
 func (r Reconciler) round(ctx context.Context, after string, limit int) (int, string, error) {
+	if r.Engine.Foreign().Room(resolver) == 0 { // else probes would be counted that are never made
+		return 0, "", stet.ErrHangs
+	}
 	heads, next, err := r.Engine.Operator().Unknowns(ctx, after, limit)
 	if err != nil {
 		return 0, "", err
@@ -130,6 +151,9 @@ func (r Reconciler) round(ctx context.Context, after string, limit int) (int, st
 	var taken atomic.Int64
 	for i := range heads {
 		workers.Go(ctx, func() {
+			if r.Engine.Foreign().Room(resolver) == 0 {
+				return
+			}
 			h, mine, err := r.take(ctx, &heads[i])
 			if err != nil || !mine {
 				return
@@ -228,7 +252,8 @@ func (r Reconciler) conclude(ctx context.Context, h *stet.Head, f *Finding, aske
 		if asked.Why != "" {
 			note.Why += "; asked now: " + asked.Why
 		}
-		got, err := r.Engine.Operator().Resolve(ctx, h.ID, res, note)
+		of := stet.Execution{Fence: now.Fence(), Version: now.Version}
+		got, err := r.Engine.Operator().Resolve(ctx, h.ID, of, res, note)
 		if !errors.Is(err, stet.ErrStale) || !lookedAt(&now, &got) {
 			return got, err == nil, err
 		}
@@ -243,28 +268,26 @@ func lookedAt(was, is *stet.Head) bool {
 		is.Published == was.Published && is.Status == was.Status && is.Size == was.Size && is.Took == was.Took && is.Late().Equal(was.Late())
 }
 
-// ask calls the resolver. A panic of it ends this probe alone; its text may hold anything, and is
-// not passed on.
-func (r Reconciler) ask(ctx context.Context, h stet.Head) (f Finding, err error) {
-	defer func() {
-		switch p := recover().(type) {
-		case nil:
-		case runtime.Error:
-			err = fmt.Errorf("reconcile: the resolver panicked: %w", p)
-		default:
-			err = fmt.Errorf("reconcile: the resolver panicked with a %T", p)
-		}
-	}()
-	return r.Resolver(ctx, h)
+// resolver is the kind of the calls that are made here: see package foreign.
+const resolver = "resolver"
+
+// ask calls the resolver. A panic of it, or that it hangs, ends this probe alone.
+func (r Reconciler) ask(ctx context.Context, h stet.Head) (Finding, error) {
+	f, err := foreign.Do(ctx, r.Engine.Foreign(), foreign.About{Kind: resolver, Of: h.ID},
+		func(ctx context.Context) (Finding, error) { return r.Resolver(ctx, h) })
+	if err == nil {
+		err = findingBounds.Check(&f)
+	}
+	return f, err
 }
 
 // ruling is what a finding proves, and why; nothing has no why.
 func (r Reconciler) ruling(ctx context.Context, h *stet.Head, f *Finding) (stet.Resolution, string, error) {
-	res := stet.Resolution{Version: h.Version}
+	var res stet.Resolution
 	idle := h.Idle()
 	switch {
 	case f.Effect == Happened && f.Response != nil:
-		res.Response, res.Kept = f.Response, f.Kept
+		res.Response, res.Kept, res.Substitute = f.Response, f.Kept, true
 		return res, "the effect was found", nil
 	case f.Effect == Happened:
 		return r.late(ctx, h)
@@ -281,7 +304,7 @@ func (r Reconciler) ruling(ctx context.Context, h *stet.Head, f *Finding) (stet.
 
 // late rules that the answer which came too late is the record's.
 func (r Reconciler) late(ctx context.Context, h *stet.Head) (stet.Resolution, string, error) {
-	res := stet.Resolution{Version: h.Version}
+	var res stet.Resolution
 	have, err := r.Engine.Get(ctx, h.ID)
 	if err != nil || have.Version != h.Version || have.Response == nil {
 		return res, "", err

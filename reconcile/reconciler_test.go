@@ -282,7 +282,7 @@ func TestReconcilersNeedAnEngineAndAResolver(t *testing.T) {
 	}{
 		{Reconciler{}, "needs an Engine and a Resolver"},
 		{Reconciler{Engine: e}, "needs an Engine and a Resolver"},
-		{Reconciler{Engine: e, Resolver: happened, MaxProbes: -1}, "cannot be negative"},
+		{Reconciler{Engine: e, Resolver: happened, MaxProbes: -1}, "Reconciler.MaxProbes is -1; it has to be from 1 "},
 		{Reconciler{Engine: e, Resolver: happened, Settle: -time.Second}, "Settle is -1s"}, // A12
 		{Reconciler{Engine: e, Resolver: happened, Settle: 45 * time.Minute}, "Settle is 45m0s, but the last of 8 probes comes 21m10s"},
 		{Reconciler{Engine: e, Resolver: happened, Settle: 3 * time.Minute, MaxProbes: 5}, "the last of 5 probes comes 2m30s"},
@@ -302,7 +302,8 @@ func TestLateAnswers(t *testing.T) { // SF-05, I14
 		body    string
 	}{
 		"found":                    {Finding{Effect: Happened, Evidence: "ch_1"}, stet.Completed, "late"},
-		"found, and with answer":   {Finding{Effect: Happened, Response: &stet.Response{Status: 200, Body: []byte("probed")}}, stet.Completed, "probed"},
+		"found, and with answer":   {Finding{Effect: Happened, Response: &stet.Response{Status: 200, Body: []byte("probed")}}, stet.Completed, "late"}, // K02
+		"found, but declined":      {Finding{Effect: Happened, Response: &stet.Response{Status: 402, Body: []byte("no")}}, stet.Unknown, "late"},
 		"missing":                  {Finding{Effect: Missing}, stet.Unknown, "late"},
 		"voided":                   {Finding{Effect: Voided}, stet.Unknown, "late"}, // A04: one rule for all evidence
 		"nobody knows":             {Finding{}, stet.Unknown, "late"},

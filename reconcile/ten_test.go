@@ -140,9 +140,9 @@ func tenOfEach(t *testing.T, careless bool) (done, want map[string]int) {
 		want["probe scheduled "+lapses], want["probe resolved "+lapses], want["asked "+lapses] = 1, 1, 1
 		want["operator: unknown to completed "+lapses] = 1
 
-		_ = begin(over, "", stet.Rules{Retain: time.Minute}).Settle(t.Context(), stet.Outcome{})
+		_ = begin(over, "", stet.Rules{Retain: time.Minute}).Settle(t.Context(), stet.Outcome{Response: stet.Response{Status: 200}})
 		want["reaper: completed to State(0) "+over] = 1
-		_ = begin(refused, "", stet.Rules{Retain: time.Minute, KeepExpired: 2 * time.Minute}).Settle(t.Context(), stet.Outcome{})
+		_ = begin(refused, "", stet.Rules{Retain: time.Minute, KeepExpired: 2 * time.Minute}).Settle(t.Context(), stet.Outcome{Response: stet.Response{Status: 200}})
 		want["reaper: completed to expired "+refused], want["reaper: expired to State(0) "+refused] = 1, 1
 
 		c := begin(fmt.Sprint("suspended", i), "pay", stet.Rules{OnLapse: stet.LapseResume})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/bounds"
 	"github.com/stet-dev/stet/internal/ledger"
 	"github.com/stet-dev/stet/internal/reply"
 	"github.com/stet-dev/stet/stethttp"
@@ -19,13 +20,21 @@ import (
 // webhook-id, webhook-timestamp, webhook-signature).
 //
 //	{"scope": "…", "key" | "downstream_key" | "downstream_id": "…",
-//	 "outcome": "completed" | "not-executed", "attempt": 1, "fence": 1700000000000001,
-//	 "status": 201, "headers": {"Name": ["value"]}, "body_b64": "…", "evidence": "…"}
+//	 "outcome": "completed" | "not-executed", "fence": 1700000000000001, "attempt": 1,
+//	 "begun_at": "2026-01-31T12:00:00Z", "status": 201, "headers": {"Name": ["value"]},
+//	 "body_b64": "…", "evidence": "…"}
 //
-// Other members, and members that come twice, are refused. attempt and fence are what the upstream
-// received as Stet-Attempt and Stet-Fence. "not-executed" needs one of them: it frees the key, and
-// a notice that was under way for long must not free it for another attempt than its own. If both
-// are given, both have to match. fence also distinguishes the lives of a key.
+// Other members, and members that come twice, are refused. Several names may be given, and each has
+// to be the record's. Downstream names are looked for within the scope, or in all scopes if none is
+// given.
+//
+// A notice says which execution of the key it is about (see [stet.Execution]): by fence, which is
+// what the upstream received as Stet-Fence, or by attempt (Stet-Attempt) together with begun_at, an
+// instant within that attempt. For "completed" downstream_key suffices, since it names a life of
+// the key. "not-executed" frees the key, and so an earlier attempt of the same life must not be
+// mistaken for the last one. A notice that names less is refused with 400, and one about an earlier
+// execution with 409 state-changed. If that one says "completed", a [stet.DoubleEffect] is told as
+// well.
 //
 // It answers 200 {"result":"resolved"} when the outcome is stored, and {"result":"known"} when
 // there was nothing to store: this webhook-id was taken before, or the record has this outcome
@@ -46,6 +55,8 @@ type Webhook struct {
 	Provider  string           // how notices are signed and written; default "standard-webhooks", the only one
 }
 
+var webhookBounds = bounds.For[Webhook](bounds.Duration("Tolerance", bounds.Short, bounds.Long).OrDefault())
+
 // maxNotice bytes are enough for a response of 190 KiB as base64; a longer response is sent as its
 // status alone. Half of maxNotices, the bytes that a process holds at a time, is for notices of up
 // to 16 KiB, which most are.
@@ -60,8 +71,12 @@ const (
 // cannot take memory from requests.
 var held = ledger.New(maxNotices, maxNotices/2, 1)
 
-// Validate returns what is wrong with Provider and Secrets. The Engine may be missing yet.
+// Validate returns what is wrong with Provider, Secrets and Tolerance. The Engine may be missing
+// yet.
 func (h Webhook) Validate() error {
+	if err := webhookBounds.Check(&h); err != nil {
+		return err
+	}
 	if len(h.Secrets) == 0 {
 		return errors.New("reconcile: a Webhook needs Secrets")
 	}
@@ -86,7 +101,7 @@ func (h Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p, err := h.provider()
 	var s signature
-	signed := err == nil
+	signed := err == nil && webhookBounds.Check(&h) == nil
 	if signed {
 		s, signed = p.Verify(r.Header)
 	}
@@ -153,7 +168,7 @@ func (h Webhook) take(w http.ResponseWriter, r *http.Request, n *notice, webhook
 	}
 	note := stet.Note{Who: cmp.Or(h.Who, "webhook"), Why: "the provider said so",
 		Evidence: n.Evidence, Notice: webhookID}
-	got, err := h.Engine.Operator().Resolve(r.Context(), id, n.resolution, note)
+	got, err := h.Engine.Operator().Resolve(r.Context(), id, n.about, n.resolution, note)
 	switch {
 	case err == nil:
 		h.Engine.Observe(stet.Event{Kind: stet.Probed, ID: id, Route: got.Route, TraceID: got.TraceID,
@@ -163,16 +178,25 @@ func (h Webhook) take(w http.ResponseWriter, r *http.Request, n *notice, webhook
 		known(w)
 	case errors.Is(err, stet.ErrNotFound):
 		refuse(w, notFound, "There is no such record.")
+	case errors.Is(err, stet.ErrOtherAttempt) && !n.isCalled(&got):
+		refuse(w, notFound, "There is no record with these names: each name that is given has to be the record's.")
 	case errors.Is(err, stet.ErrOtherAttempt):
-		refuse(w, stateChanged, fmt.Sprintf("The notice is about another attempt than the record's, which is at "+
+		refuse(w, stateChanged, fmt.Sprintf("The notice is about another execution than the record's, which is at "+
 			"attempt %d: send what became of that one.", got.Attempt))
+	case errors.Is(err, stet.ErrUnnamed): // what the provider's decoder has let pass
+		refuse(w, invalidNotice, "The notice does not say which execution of the key it is about: send its fence.")
+	case errors.Is(err, stet.ErrContradicted) && n.resolution.Response != nil:
+		refuse(w, contradicted, fmt.Sprintf("The handler's own answer is held, with status %d, and is another outcome or has another "+
+			"body: have an operator decide.", got.Status))
 	case errors.Is(err, stet.ErrContradicted):
-		refuse(w, contradicted, "The handler's own answer came too late to be the record's, and says that it "+
-			"happened: send \"completed\", or have an operator decide.")
+		refuse(w, contradicted, "The handler's own answer is held, and says that it happened: send \"completed\", or have "+
+			"an operator decide.")
 	case errors.Is(err, stet.ErrAttended):
 		refuse(w, attended, "The handler has not returned, so that it may still happen: send the notice again later.")
 	case errors.Is(err, stet.ErrState), errors.Is(err, stet.ErrStale):
 		h.moved(w, &got, n, err)
+	case errors.Is(err, stet.ErrRefused):
+		refuse(w, tooLarge, "The store cannot keep a result of this size: send the status alone.")
 	default:
 		w.Header().Set("Retry-After", "5")
 		refuse(w, storeUnavailable, "The store did not answer: send the notice again.")
@@ -200,23 +224,23 @@ func (h Webhook) moved(w http.ResponseWriter, got *stet.Head, n *notice, err err
 	}
 }
 
-// find returns the record that the notice names, or what is wrong.
+// find returns the record that has all names of the notice, or what is wrong.
 func (h Webhook) find(r *http.Request, n *notice) (id stet.ID, why refusal, problem string) {
-	if n.Key != "" {
-		return n.id(n.Key), why, ""
+	if n.Key != "" { // Resolve compares the others
+		return stet.ID{Scope: cmp.Or(stet.Scope(n.Scope), stethttp.DefaultScope), Key: stet.Key(n.Key)}, why, ""
 	}
-	name := cmp.Or(n.DownstreamID, n.DownstreamKey)
-	heads, err := h.Engine.Operator().Find(r.Context(), name)
+	heads, err := h.Engine.Operator().Find(r.Context(), stet.Scope(n.Scope), cmp.Or(n.DownstreamID, n.DownstreamKey))
 	if err != nil {
 		return id, storeUnavailable,
 			"The store cannot be asked by downstream names at the moment: send the notice again, or name the key."
 	}
-	heads = slices.DeleteFunc(heads, func(h stet.Head) bool { return n.Scope != "" && string(h.Scope) != n.Scope })
-	switch len(heads) {
-	case 0: // the key itself may be what was sent downstream
-		return n.id(name), why, ""
-	case 1:
+	more := len(heads) == stet.DefaultLimit // the store may know others
+	heads = slices.DeleteFunc(heads, func(h stet.Head) bool { return !n.isCalled(&h) })
+	switch {
+	case len(heads) == 1 && !more:
 		return heads[0].ID, why, ""
+	case len(heads) == 0 && !more:
+		return id, notFound, "There is no record with these names."
 	}
 	return id, ambiguous, "Several records have that name: name the scope and the key."
 }
@@ -239,7 +263,7 @@ type refusal struct {
 var (
 	ambiguous        = refusal{Status: 409, Code: "ambiguous", Title: "Several records have this name"}
 	attended         = refusal{Status: 409, Code: "attended", Title: "The handler has not returned"}
-	contradicted     = refusal{Status: 409, Code: "contradicted", Title: "A late answer says that it happened"}
+	contradicted     = refusal{Status: 409, Code: "contradicted", Title: "The handler's answer says otherwise"}
 	inProgress       = refusal{Status: 409, Code: "in-progress", Title: "A request with this Idempotency-Key is running"}
 	invalidNotice    = refusal{Status: 400, Code: "invalid-notice", Title: "The notice cannot be used"}
 	methodNotAllowed = refusal{Status: 405, Code: "method-not-allowed", Title: "A notice is sent by POST"}

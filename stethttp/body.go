@@ -38,14 +38,11 @@ func (b *requestBody) read(w http.ResponseWriter, r *http.Request, limit int64, 
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	if conn, ok := find[interface{ SetReadDeadline(time.Time) error }](w); ok && within > 0 { // without a deadline the server's own limits hold
-		end := time.Now().Add(within)
-		if conn.SetReadDeadline(end) == nil {
+	if conn, ok := find[readDeadliner](w); ok && within > 0 { // without a deadline the server's own limits hold
+		if end, ended := limitArrival(conn, r, within); ended != nil {
 			defer func() {
-				switch {
-				case err == nil:
-					_ = conn.SetReadDeadline(time.Time{})
-				case framing.Broken(err) && !time.Now().Before(end): // net/http reports trailers that stop arriving as too long
+				ended(err == nil)
+				if framing.Broken(err) && !time.Now().Before(end) { // net/http reports trailers that stop arriving as too long
 					err = os.ErrDeadlineExceeded
 				}
 			}()
@@ -53,6 +50,62 @@ func (b *requestBody) read(w http.ResponseWriter, r *http.Request, limit int64, 
 	}
 	b.here = true
 	return b.buf.Fill(r.Body, r.ContentLength, min(limit, math.MaxInt-1))
+}
+
+type readDeadliner interface{ SetReadDeadline(t time.Time) error }
+
+// limitArrival ends the reading of a body that is not here within a time. A server's own
+// ReadTimeout is a deadline on the connection already, and counts from before the header; a later
+// one would replace it, so that there a timer can only bring it forward. From end on, a body that
+// breaks off may be one that came too slowly. The caller calls ended, which is nil if there can be
+// no deadline, when it reads no more. If the body is whole, no deadline is left.
+func limitArrival(conn readDeadliner, r *http.Request, within time.Duration) (end time.Time, ended func(whole bool)) {
+	end = time.Now().Add(within)
+	srv, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
+	if srv == nil || srv.ReadTimeout <= 0 {
+		if conn.SetReadDeadline(end) != nil {
+			return end, nil
+		}
+		return end, func(whole bool) {
+			if whole {
+				_ = conn.SetReadDeadline(time.Time{})
+			}
+		}
+	}
+	var mu sync.Mutex
+	over := false
+	timer := time.AfterFunc(within, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !over {
+			_ = conn.SetReadDeadline(past)
+		}
+	})
+	if most := time.Now().Add(srv.ReadTimeout / 2); most.Before(end) { // it is not known what the header took of it
+		end = most
+	}
+	return end, func(whole bool) {
+		timer.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		if over = true; whole {
+			_ = conn.SetReadDeadline(time.Time{})
+		}
+	}
+}
+
+// past is a deadline that is over.
+var past = time.Unix(1, 0)
+
+// endUnasked keeps net/http from waiting for a body that its client was never asked for with 100
+// (Continue): after another answer the client need not send it (RFC 9110 section 10.1.1).
+func endUnasked(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor >= 2 || r.Header["Expect"] == nil || r.Body == nil || r.Body == http.NoBody {
+		return
+	}
+	if conn, ok := find[readDeadliner](w); ok {
+		_ = conn.SetReadDeadline(past)
+	}
 }
 
 // find returns the first writer that is a T, among w and the writers that it wraps. It costs no

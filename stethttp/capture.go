@@ -12,9 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/door"
 	"github.com/stet-dev/stet/internal/framing"
 	"github.com/stet-dev/stet/internal/ledger"
 )
@@ -38,10 +38,14 @@ type capture struct {
 	tooMuch  bool // it would have to leave before the commit; see Atomic
 	refused  bool // the held response is a refusal by Guard.Refuse
 
-	tx   stet.Transaction // of [Atomic], until it ends; guarded by mu
-	back atomic.Bool      // the handler has returned or panicked: it works no more
-	body bodyReader
-	few  [2]stet.Field // sent, if it has no more
+	tx     stet.Transaction // of [Atomic], until it ends; guarded by mu
+	back   atomic.Bool      // the handler has returned or panicked: it works no more
+	looked chan struct{}    // closed after the last look of a lasting handler; nil: none is waited for
+	saying chan struct{}    // closed when an interim answer has left; nil: none is on its way
+	due    error            // why the run's time was over while one was
+	goesOn bool             // the handler has returned, and its work goes on
+	body   bodyReader
+	few    [2]stet.Field // sent, if it has no more
 }
 
 // Header implements [http.ResponseWriter].
@@ -53,7 +57,7 @@ func (c *capture) Unwrap() http.ResponseWriter { return c.w }
 // WriteHeader implements [http.ResponseWriter]. Interim responses are passed on at once and are not
 // part of the result.
 func (c *capture) WriteHeader(status int) {
-	c.mu.Lock()
+	c.lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.status != 0 || !c.phase().collects():
@@ -68,6 +72,8 @@ func (c *capture) WriteHeader(status int) {
 	c.begin(status)
 }
 
+// interim passes on an interim answer, without what is for the layer. The lock is not held while
+// the client takes it: the run may end meanwhile, and the client is told so afterwards.
 func (c *capture) interim(status int) {
 	if !c.x.r.ProtoAtLeast(1, 1) || c.phase().told() { // HTTP/1.0 has none (RFC 9110 section 15.2)
 		return
@@ -75,9 +81,32 @@ func (c *capture) interim(status int) {
 	h := c.w.Header()
 	before := h.Clone()
 	maps.Copy(h, c.header)
-	c.w.WriteHeader(status)
+	maps.DeleteFunc(h, func(name string, _ []string) bool { return strings.HasPrefix(door.Name(name), "Stet-") })
+	c.saying = make(chan struct{})
+	c.outside(func() { c.w.WriteHeader(status) })
 	clear(h)
 	maps.Copy(h, before)
+	close(c.saying)
+	c.saying = nil
+	if c.due != nil {
+		c.x.timeOut(c.due)
+	}
+}
+
+// lock takes the lock when no interim answer is on its way.
+func (c *capture) lock() {
+	c.mu.Lock()
+	for c.saying != nil {
+		said := c.saying
+		c.outside(func() { <-said })
+	}
+}
+
+// outside calls f without the lock.
+func (c *capture) outside(f func()) {
+	c.mu.Unlock()
+	defer c.mu.Lock()
+	f()
 }
 
 // begin fixes status and headers.
@@ -118,7 +147,7 @@ func bodyAllowed(status int) bool {
 
 // Write implements [http.ResponseWriter].
 func (c *capture) Write(p []byte) (int, error) {
-	c.mu.Lock()
+	c.lock()
 	defer c.mu.Unlock()
 	switch p := c.phase(); {
 	case p == hijacked:
@@ -167,7 +196,8 @@ func (c *capture) stream() {
 		return
 	}
 	c.move(published)
-	if names := c.announced(); len(names) > 0 {
+	announced := c.announced()
+	if names := announced.List(outcomeHeader); len(names) > 0 { // which is not for the client
 		c.w.Header()["Trailer"] = names
 	}
 	c.x.sendHead(c.sent, c.status, nil)
@@ -202,7 +232,7 @@ func (c *capture) Flush() { _ = c.FlushError() }
 
 // FlushError is Flush for [http.ResponseController].
 func (c *capture) FlushError() error {
-	c.mu.Lock()
+	c.lock()
 	defer c.mu.Unlock()
 	if c.phase() != streaming {
 		return nil
@@ -213,7 +243,7 @@ func (c *capture) FlushError() error {
 // Hijack implements [http.Hijacker]. What happens on the connection afterwards is not seen, so the
 // outcome is unknown.
 func (c *capture) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	c.mu.Lock()
+	c.lock()
 	defer c.mu.Unlock()
 	if p := c.phase(); p.told() || p.over() { // the connection already carries an answer
 		return nil, nil, http.ErrHandlerTimeout
@@ -254,17 +284,14 @@ func (c *capture) outcomeLines() []string {
 	return lines
 }
 
-// announced returns the names of the trailers that the handler has announced, without Stet-Outcome,
-// which is not for the client.
-func (c *capture) announced() []string {
-	return slices.DeleteFunc(framing.Listed(c.header["Trailer"]), func(name string) bool { return name == outcomeHeader })
-}
+// announced returns the names of the trailers that the handler has announced.
+func (c *capture) announced() framing.Names { return framing.Listed(c.header["Trailer"]) }
 
 // endStream sends the trailers of a streamed response, also those that were not announced.
 func (c *capture) endStream(trailer []stet.Field) {
 	h, announced := c.w.Header(), c.announced()
 	for _, f := range trailer {
-		if !slices.Contains(announced, f.Name) {
+		if !announced.Has(f.Name) {
 			f.Name = http.TrailerPrefix + f.Name
 			_ = http.NewResponseController(c.w).Flush() // else a short body would get a length and no trailers
 		}
@@ -282,10 +309,10 @@ func (c *capture) trailers() []stet.Field {
 		if prefixed {
 			bare = http.CanonicalHeaderKey(bare)
 		}
-		if bare == outcomeHeader { // in another spelling
+		if door.Name(bare) == outcomeHeader {
 			continue
 		}
-		if prefixed || slices.Contains(announced, name) {
+		if prefixed || announced.Has(name) {
 			for _, v := range values {
 				fields = append(fields, stet.Field{Name: bare, Value: cleanValue(v)})
 			}
@@ -297,23 +324,20 @@ func (c *capture) trailers() []stet.Field {
 
 // close ends the writer if nothing else has, because the store itself panicked.
 func (c *capture) close() {
-	c.mu.Lock()
+	c.lock()
 	defer c.mu.Unlock()
 	c.move(end)
 	c.buf.Leave()
 }
 
 // release ends the writer: what the handler writes from now on is lost. err is the error of storing
-// the response. If the store did not answer, the engine goes on trying until the lease is over, and
-// the bytes stay counted for that long.
+// the response. If the store did not take it, the engine keeps the bytes, and counts them: see
+// [stet.Config].MaxUnstored.
 func (c *capture) release(err error) {
 	c.move(end)
-	switch {
-	case err == nil:
-		c.buf.Drop()
-	case errors.Is(err, stet.ErrFenced), errors.Is(err, errNotCommitted), errors.Is(err, errTooMuch):
+	if err != nil {
 		c.buf.Leave()
-	default:
-		time.AfterFunc(c.x.g.cfg.Policy.Lease, c.buf.Lend())
+		return
 	}
+	c.buf.Drop()
 }

@@ -1,16 +1,19 @@
 package stethttp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/canon"
+	"github.com/stet-dev/stet/internal/door"
 	"github.com/stet-dev/stet/internal/fill"
+	"github.com/stet-dev/stet/internal/framing"
 )
 
 // Config says how the requests of one route, or of a whole API, are guarded. Its zero value is
@@ -24,8 +27,9 @@ type Config struct {
 	RequiredMethods []string // with ModeByMethod; default POST, PATCH; an empty, non-nil slice requires none
 
 	// RefuseOverride refuses a request that asks to be treated as another one of EnabledMethods, in
-	// X-HTTP-Method-Override, X-HTTP-Method, X-Method-Override or the query parameter _method. By
-	// default the layer ignores these, as HTTP does.
+	// X-HTTP-Method-Override, X-HTTP-Method, X-Method-Override, X-Original-Method or the query
+	// parameter _method, or as a request for another target, in X-Original-URL, X-Rewrite-URL or
+	// X-Original-URI. By default the layer ignores these, as HTTP does.
 	RefuseOverride bool
 
 	Policy stet.Policy   // leases, timeouts and retention; zero fields are the engine's
@@ -49,6 +53,15 @@ type Config struct {
 	MaxRequestAge time.Duration // if set, Idempotency-First-Sent is required and must not be older; default: no limit
 	EarlyData     bool          // refuse a keyed request with Early-Data: 1 (425, RFC 8470 section 5.2)
 
+	// StatusOutcome says what single statuses mean if the handler made no statement of its own:
+	// [stet.Completed], [stet.Unknown], or [stet.Retryable] where nothing happened. It comes before
+	// NoStoreStatus and On5xx. Default: none.
+	StatusOutcome map[int]stet.State
+	// TrustHeader, if set, names a response header that the API itself sets on each of its answers.
+	// What a status means counts in such answers alone: any other is that of a proxy in between,
+	// and the outcome is unknown unless the handler has stated it. It is for handlers that pass
+	// requests on.
+	TrustHeader   string
 	NoStoreStatus []int // statuses that mean nothing happened; default 401, 403, 407, 408, 425, 429; empty, non-nil: none
 	// Status changes statuses of the layer's own answers, as profiles do: 400 to 499. Zero stands
 	// for that of the problem.
@@ -79,6 +92,10 @@ type Config struct {
 	// [LimitsConfig].UnauthenticatedPerSecond. Default: that of r.RemoteAddr, which behind a proxy
 	// is the proxy's.
 	Client func(r *http.Request) netip.Addr
+	// Continue reports whether the handler can go on with a record that a run left at a recovery
+	// point. Where it cannot, the record is left as it is, and the request is in progress: see
+	// [stet.Request].Continue. A route whose handler is a flow has its Knows here. Default: it can.
+	Continue func(r *stet.Record) bool
 }
 
 // Mode says whether the layer acts on a route.
@@ -231,6 +248,7 @@ func (c Config) withDefaults(engine stet.Policy) Config {
 		ProblemBase:     DefaultProblemBase,
 	})
 	c.KeyHeader = http.CanonicalHeaderKey(c.KeyHeader)
+	c.TrustHeader = http.CanonicalHeaderKey(c.TrustHeader)
 	if c.Limits == nil {
 		c.Limits = NewLimits(LimitsConfig{})
 	}
@@ -239,7 +257,7 @@ func (c Config) withDefaults(engine stet.Policy) Config {
 
 // Validate returns an error that names the first setting that cannot be used, and the reason.
 func (c Config) Validate() error {
-	if err := c.Policy.Validate(); err != nil {
+	if err := cmp.Or(c.Policy.Validate(), configBounds.Check(&c)); err != nil {
 		return err
 	}
 	if err := c.Fingerprint.Validate(); err != nil {
@@ -248,10 +266,21 @@ func (c Config) Validate() error {
 	if err := validOrigins(c.AllowOrigins); err != nil {
 		return fmt.Errorf("stethttp: AllowOrigins: %w", err)
 	}
-	for name, d := range map[string]time.Duration{"MinTTL": c.MinTTL, "MaxTTL": c.MaxTTL, "WaitTimeout": c.WaitTimeout,
-		"RetryAfterMax": c.RetryAfterMax, "MaxRequestAge": c.MaxRequestAge} {
-		if d < 0 {
-			return fmt.Errorf("stethttp: %s is %s; it cannot be negative", name, d)
+	if why := noKeyHeader(c.KeyHeader); why != "" {
+		return fmt.Errorf("stethttp: KeyHeader: %q %s", c.KeyHeader, why)
+	}
+	if c.Limits != nil && c.Limits.unusable != nil {
+		return c.Limits.unusable
+	}
+	if c.TrustHeader != "" && !canon.IsToken(c.TrustHeader) {
+		return fmt.Errorf("stethttp: TrustHeader: %q is no name of a header", c.TrustHeader)
+	}
+	for status, means := range c.StatusOutcome {
+		if status < 200 || status > 599 {
+			return fmt.Errorf("stethttp: StatusOutcome: %d is no status of an answer: 200 to 599", status)
+		}
+		if means != stet.Completed && means != stet.Unknown && means != stet.Retryable {
+			return fmt.Errorf("stethttp: StatusOutcome: %d means %s; it can mean completed, unknown or retryable", status, means)
 		}
 	}
 	switch {
@@ -259,20 +288,30 @@ func (c Config) Validate() error {
 		return errors.New("stethttp: MinTTL is over MaxTTL")
 	case c.Waiting == Accepted && c.Errors == StripeErrors:
 		return errors.New("stethttp: Waiting: Accepted cannot be used with StripeErrors; Stripe's clients take what is below 400 for the result")
-	case c.MaxBody < 0 || c.MaxResponse < 0 || c.MaxHeader < 0:
-		return errors.New("stethttp: MaxBody, MaxResponse and MaxHeader cannot be negative")
-	case c.Status.Mismatch != 0 && (c.Status.Mismatch < 400 || c.Status.Mismatch > 499):
-		return fmt.Errorf("stethttp: Status.Mismatch is %d; it is the client's error: 400 to 499", c.Status.Mismatch)
-	case c.Status.InvalidKey != 0 && (c.Status.InvalidKey < 400 || c.Status.InvalidKey > 499):
-		return fmt.Errorf("stethttp: Status.InvalidKey is %d; it is the client's error: 400 to 499", c.Status.InvalidKey)
 	}
 	for _, m := range c.EnabledMethods {
 		if m == "" || m != strings.ToUpper(m) {
 			return fmt.Errorf("stethttp: EnabledMethods: %q is no method; methods are upper case", m)
 		}
 	}
-	if i := slices.IndexFunc(c.NoStoreStatus, func(s int) bool { return s < 400 || s > 599 }); i >= 0 {
-		return fmt.Errorf("stethttp: NoStoreStatus: %d says that something happened; only 400 to 599 can say it did not", c.NoStoreStatus[i])
-	}
 	return nil
+}
+
+// noKeyHeader says why no key can come in a header of this name, or returns an empty string.
+func noKeyHeader(name string) string {
+	if name == "" {
+		return ""
+	}
+	switch form := door.Name(name); {
+	case !canon.IsToken(name):
+		return "is not the name of a header"
+	case framing.HopByHop(form), form == "Host", form == "Content-Length", form == "Content-Type", form == "Content-Encoding", form == "Expect",
+		form == "Via", form == "Date":
+		return "says something of the message itself; use a header of its own, such as Idempotency-Key"
+	case form == "Authorization", form == "Cookie":
+		return "holds a credential, and keys are stored, listed and sent on; use a header of its own, such as Idempotency-Key"
+	case strings.HasPrefix(form, "Stet-"):
+		return "is said by the gateway alone; use a header of its own, such as Idempotency-Key"
+	}
+	return ""
 }

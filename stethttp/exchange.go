@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/door"
 	"github.com/stet-dev/stet/internal/framing"
 	"github.com/stet-dev/stet/internal/ledger"
 	"github.com/stet-dev/stet/internal/stopwatch"
@@ -26,8 +27,10 @@ type exchange struct {
 
 	id    stet.ID
 	owner ledger.Owner // owns the bytes held for the request
+	room  ledger.Hold  // for the stored answer, from before it is read until it is sent
 	weak  bool
 	body  requestBody
+	asked bool // for the body, with 100 (Continue) if the client waits for that
 	claim *stet.Claim
 	cap   *capture // nil before the handler runs
 
@@ -100,7 +103,7 @@ func (x *exchange) memory() ledger.Buffer { return x.g.cfg.Limits.memory.Buffer(
 
 func (x *exchange) readBody() bool {
 	c := &x.g.cfg
-	x.body.buf = x.memory()
+	x.body.buf, x.asked = x.memory(), x.r.ContentLength <= c.MaxBody
 	err := x.body.read(x.w, x.r, c.MaxBody, c.BodyTimeout)
 	if err == nil {
 		return true
@@ -141,6 +144,10 @@ func (x *exchange) decide() {
 }
 
 func (x *exchange) request() stet.Request {
+	host := x.r.Host // in its form since it was let in
+	if x.shadow {
+		host = door.Host(x.r)
+	}
 	policy := cmp.Or(x.policy, &x.g.cfg.Policy)
 	ttl, hinted := x.ttlHint()
 	if hinted || x.shadow {
@@ -156,9 +163,9 @@ func (x *exchange) request() stet.Request {
 	q := stet.Request{
 		ID: x.id,
 		Subject: stet.Subject{Method: x.r.Method, Path: x.r.URL.EscapedPath(), RawQuery: x.r.URL.RawQuery,
-			Header: x.r.Header, Body: x.body.bytes()},
+			Host: host, Header: x.r.Header, Body: x.body.bytes()},
 		Recipe: x.g.recipe, Policy: policy,
-		Route: x.g.cfg.Route, TraceID: traceID(x.r.Header),
+		Route: x.g.cfg.Route, TraceID: traceID(x.r.Header), Continue: x.g.cfg.Continue, LeaveBody: true,
 	}
 	if !x.shadow && x.g.cfg.Limits.cfg.Load().newKeys() { // a shadow uses up no limits
 		q.Admit = x.admit
@@ -216,7 +223,7 @@ func (x *exchange) act(d *stet.Decision) {
 			x.execute()
 		}
 	case stet.Replay:
-		x.replay(&d.Record)
+		x.replay(d)
 	case stet.Mismatch:
 		p := x.problem(KeyReused)
 		p.Mismatch, x.mismatch = d.Mismatch, append([]string{}, d.Mismatch...)
@@ -255,12 +262,15 @@ func (x *exchange) lookup(p *Problem) {
 }
 
 // storeFailed answers when nothing is known of the key: the request does not run unless the route
-// fails open. A record that exists but cannot be read never fails open.
+// fails open. Neither a record that is there and cannot be read nor one that can never be stored
+// fails open.
 func (x *exchange) storeFailed(err error, mayRun bool) {
 	switch {
 	case x.r.Context().Err() != nil && !errors.Is(err, stet.ErrUnsettled): // it waited until the client went away
 		x.result, x.status = kinds[InProgress].result, 499
-	case mayRun && !errors.Is(err, stet.ErrCorrupt):
+	case errors.Is(err, stet.ErrRefused):
+		x.answer(x.unstorable())
+	case mayRun && !errors.Is(err, stet.ErrCorrupt) && !errors.Is(err, stet.ErrUnread):
 		x.result = kinds[StoreUnavailable].result
 		x.w.Header().Set("Stet-Unprotected", "store-unavailable")
 		x.unguarded()
@@ -293,6 +303,9 @@ func (x *exchange) answer(p *Problem) {
 // say answers with p and leaves the result as it is.
 func (x *exchange) say(p *Problem) {
 	x.status = p.Status
+	if !x.asked {
+		endUnasked(x.w, x.r)
+	}
 	x.echo()
 	x.g.cfg.respond(x.w, x.r, p)
 }
@@ -327,20 +340,28 @@ func spell(rule *stet.KeyRule, k stet.Key) string {
 	return k.Quote()
 }
 
-// end gives back what is held, and reports the answer to the observer.
+// end gives back what is held, unless the handler's work goes on with it, and reports the answer to
+// the observer.
 func (x *exchange) end() {
-	if x.cap != nil {
-		x.cap.body.end()
-		x.cap.close()
-		x.claim.Close()
+	if x.cap == nil || !x.cap.goesOn {
+		x.giveBack()
 	}
-	x.body.drop()
 	ev := stet.Event{Kind: stet.Answer, ID: x.id, Route: x.g.cfg.Route, Result: x.result, Status: x.status,
 		Took: stopwatch.Since(x.began), WeakKey: x.weak, Attempt: x.attempt, Mismatch: x.mismatch, Unprotected: x.open}
 	if x.mismatch != nil {
 		ev.TraceID = traceID(x.r.Header)
 	}
 	x.g.engine.Observe(ev)
+}
+
+// giveBack gives back what is held.
+func (x *exchange) giveBack() {
+	if x.cap != nil {
+		x.cap.body.end()
+		x.cap.close()
+		x.claim.Close()
+	}
+	x.body.drop()
 }
 
 // detached returns the request's context without its end, because the record has to be settled even

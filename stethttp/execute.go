@@ -27,6 +27,9 @@ func (x *exchange) execute() {
 	}()
 	x.next.ServeHTTP(x.cap, r)
 	returned = true
+	if x.cap.goesOn {
+		return
+	}
 	x.r.MultipartForm = r.MultipartForm // the server removes its files by its own request
 	x.finish()
 }
@@ -40,6 +43,7 @@ func (x *exchange) Lost(cause error) {
 	}
 	x.cap.mu.Lock()
 	defer x.cap.mu.Unlock()
+	x.cap.awaitLook()
 	x.timeOut(cause)
 }
 
@@ -54,7 +58,13 @@ func (x *exchange) timeOut(cause error) {
 		if how = lapse; x.claim.Stated() == stet.Unknown {
 			how = doubt
 		}
-		x.lapse(cause)
+		if x.cap.due == nil {
+			x.lapse(cause)
+		}
+	}
+	if x.cap.saying != nil { // the client is answered when it has taken that
+		x.cap.due = cause
+		return
 	}
 	if !x.cap.move(how) {
 		return
@@ -63,7 +73,9 @@ func (x *exchange) timeOut(cause error) {
 	if !errors.Is(cause, stet.ErrExecutionTimeout) {
 		p = x.problem(OutcomeUnknown).MayHaveRun()
 	}
-	x.lastOnConnection() // the handler still occupies it
+	if !x.cap.goesOn {
+		x.lastOnConnection() // the handler still occupies it
+	}
 	x.say(p.After(x.g.cfg.RetryAfterMax))
 	_ = http.NewResponseController(x.w).Flush()
 }
@@ -92,8 +104,9 @@ func causeOf(cause error) string {
 // crashed settles a run that did not return. The panic goes on.
 func (x *exchange) crashed() {
 	x.cap.back.Store(true)
-	x.cap.mu.Lock()
+	x.cap.lock()
 	defer x.cap.mu.Unlock()
+	x.cap.endLook()
 	x.cap.buf.Leave()
 	defer x.cap.release(nil)
 	if x.cap.phase().told() {
@@ -130,11 +143,12 @@ func (x *exchange) panicked() (o stet.Outcome) {
 func (x *exchange) finish() {
 	c := x.cap
 	c.back.Store(true)
-	c.mu.Lock()
+	c.lock()
 	defer c.mu.Unlock()
+	c.endLook()
 	explicit := c.status != 0
-	if cause := x.claim.Ended(); cause != nil && (!explicit || c.refused || failure(c.status)) {
-		x.timeOut(cause) // the handler obeyed its context before Lost was called, and left no answer
+	if cause := x.claim.Ended(); cause != nil && x.obeyed(explicit) {
+		x.timeOut(cause)
 	}
 	silence := x.silence()
 	if silence == empty {
@@ -177,6 +191,19 @@ func (x *exchange) finish() {
 	}
 }
 
+// obeyed reports whether a handler whose context had ended before it returned has left no answer,
+// because of that. A refusal that states that nothing happened is one: a proxy knows what it sent.
+func (x *exchange) obeyed(explicit bool) bool {
+	switch {
+	case !explicit:
+		return true
+	case x.cap.refused:
+		return x.claim.Stated() != stet.Retryable
+	default:
+		return failure(x.cap.status) && !x.lasts()
+	}
+}
+
 // state derives a statement from the handler's answer if the handler made none.
 func (x *exchange) state() {
 	c := x.cap
@@ -191,9 +218,13 @@ func (x *exchange) state() {
 		x.claim.Unknown("truncated-response")
 	case x.claim.Stated() != 0:
 	case x.stated(lines):
-	case c.phase().timedOut(): // after the time is over, a status alone proves nothing
+	case c.phase().timedOut() && (!c.goesOn || c.refused): // after the time is over, a status alone proves nothing
 	default:
-		x.declare(x.says(), causeStatus)
+		said := x.says()
+		if said == 0 && c.phase() != holding && x.lasts() && x.claim.Ended() != nil { // the record says unknown
+			said = stet.Completed
+		}
+		x.declare(said, causeStatus)
 	}
 }
 
@@ -202,9 +233,15 @@ func (x *exchange) state() {
 func (x *exchange) says() stet.State {
 	status := x.cap.status
 	said, grpc := x.cap.grpc()
-	switch {
+	switch means, named := x.g.cfg.StatusOutcome[status]; {
+	case x.g.cfg.TrustHeader != "" && len(valuesOf(x.cap.sent, x.g.cfg.TrustHeader)) == 0:
+		return stet.Unknown
 	case grpc:
 		return said
+	case named && means == stet.Completed:
+		return 0
+	case named:
+		return means
 	case slices.Contains(x.g.cfg.NoStoreStatus, status), status >= 500 && x.g.cfg.On5xx == ReleaseFailure:
 		return stet.Retryable
 	case status >= 500 && x.g.cfg.On5xx == UnknownFailure:
@@ -216,7 +253,8 @@ func (x *exchange) says() stet.State {
 // finishAnswered settles a run whose handler returned after the client was answered without it. A
 // statement since then, or an answer that the handler gave on purpose, is the outcome, as long as
 // the record is still the run's. A failure, a refusal or silence after the end of its context says
-// nothing.
+// nothing. What work that went on has to say is stated before: the end of the context has not
+// reached it.
 func (x *exchange) finishAnswered(explicit bool) {
 	c := x.cap
 	var err error
@@ -249,7 +287,7 @@ func (x *exchange) outcome() stet.Outcome {
 	c := x.cap
 	hop := framing.Listed(c.header["Connection"])
 	o := stet.Outcome{Size: c.written, Response: stet.Response{Status: c.status, Body: c.bytes(), Trailer: c.trailers()}}
-	kept := x.g.storables(c.sent, hop)
+	kept := x.g.storables(c.sent, &hop)
 	o.Response.Header = kept
 	switch {
 	case c.phase() == streaming && !c.oversize, headerBytes(kept)+headerBytes(o.Response.Trailer) > x.g.cfg.MaxHeader:
@@ -267,10 +305,10 @@ func (x *exchange) outcome() stet.Outcome {
 // over by another run.
 func (x *exchange) fencedOff() {
 	x.cap.move(answer)
-	r, err := x.g.engine.Get(x.r.Context(), x.id)
+	r, err := x.g.engine.Get(stet.WithMaxBody(x.r.Context(), stet.SmallBody), x.id)
 	switch {
 	case err == nil && r.State == stet.Completed:
-		x.replay(&r)
+		x.replay(&stet.Decision{Verdict: stet.Replay, Record: r})
 	case err == nil && r.State == stet.Running:
 		d := stet.Decision{Verdict: stet.InProgress, Record: r}
 		x.instead(x.inProgress(d.RetryAfter(x.g.cfg.RetryAfterMax)))

@@ -19,8 +19,10 @@ type Guard struct {
 	cfg    Config
 	door   *door.Rules // nil if nothing is refused
 	recipe *stet.Fingerprinter
-	drop   []string // headers dropped from replays by configuration
-	dates  dates
+	drop   []string // headers dropped from replays by configuration, in the form of [door.Name]
+	// keyForm is the key's header in that form.
+	keyForm string
+	dates   dates
 }
 
 // New returns a Guard. It returns an error that names the setting if e or scope is nil or c cannot
@@ -34,10 +36,11 @@ func New(e *stet.Engine, scope ScopeFunc, c Config) (*Guard, error) {
 	}
 	g := &Guard{engine: e, scope: scope, cfg: c.withDefaults(e.Policy())}
 	for _, name := range g.cfg.Replay.DropHeaders {
-		g.drop = append(g.drop, http.CanonicalHeaderKey(name))
+		g.drop = append(g.drop, door.Name(name))
 	}
+	g.keyForm = door.Name(g.cfg.KeyHeader)
 	if g.cfg.Mode.enforces() {
-		g.door = &door.Rules{Methods: g.cfg.EnabledMethods, RefuseOverride: g.cfg.RefuseOverride, MaxTarget: g.cfg.Limits.Config().MaxTargetBytes}
+		g.door = &door.Rules{Methods: g.cfg.EnabledMethods, Guarded: true, RefuseOverride: g.cfg.RefuseOverride, MaxTarget: g.cfg.Limits.Config().MaxTargetBytes}
 	}
 	if c.Render != nil {
 		g.cfg.Render = g.contained(c.Render)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/door"
 	"github.com/stet-dev/stet/internal/framing"
 )
 
@@ -23,20 +24,21 @@ const (
 	setCookie     = "Set-Cookie"
 )
 
-// storable reports whether a response header is part of the result.
-func (g *Guard) storable(name string, hop []string) bool {
-	name = http.CanonicalHeaderKey(name) // a handler may write a name into the map in another case
+// storable reports whether a response header is part of the result. A handler may write a name into
+// the map in another spelling.
+func (g *Guard) storable(name string, hop *framing.Names) bool {
+	form := door.Name(name)
 	switch {
-	case neverReplayed[name], framing.HopByHop(name), name == g.cfg.KeyHeader, slices.Contains(hop, name), slices.Contains(g.drop, name):
+	case neverReplayed[form], framing.HopByHop(form), form == g.keyForm, slices.Contains(g.drop, form), hop.Has(http.CanonicalHeaderKey(name)):
 		return false
-	case name == setCookie:
+	case form == setCookie:
 		return g.cfg.Replay.KeepSetCookie
 	}
 	return true
 }
 
 // storables returns the fields that are storable: fields itself if all are.
-func (g *Guard) storables(fields []stet.Field, hop []string) []stet.Field {
+func (g *Guard) storables(fields []stet.Field, hop *framing.Names) []stet.Field {
 	other := func(f stet.Field) bool { return !g.storable(f.Name, hop) }
 	if !slices.ContainsFunc(fields, other) {
 		return fields
@@ -49,14 +51,15 @@ func (g *Guard) storables(fields []stet.Field, hop []string) []stet.Field {
 // (hop-by-hop, framing, dates), those that Connection lists, and Set-Cookie, which is the session
 // of the client that got the first answer.
 func Replayable(fields []stet.Field) []stet.Field {
-	var hop []string
+	var lines []string
 	for _, f := range fields {
 		if http.CanonicalHeaderKey(f.Name) == "Connection" {
-			hop = append(hop, framing.Listed([]string{f.Value})...)
+			lines = append(lines, f.Value)
 		}
 	}
+	hop := framing.Listed(lines)
 	var defaults Guard
-	return defaults.storables(slices.Clone(fields), hop)
+	return defaults.storables(slices.Clone(fields), &hop)
 }
 
 // fieldsOf returns a header's lines sorted by name, without those that belong into the trailer. The
@@ -72,7 +75,7 @@ func fieldsOf(h http.Header, few []stet.Field) []stet.Field {
 		fields = make([]stet.Field, 0, n)
 	}
 	for name, values := range h {
-		if slices.Contains(announced, name) || strings.HasPrefix(name, http.TrailerPrefix) || name == "Trailer" {
+		if announced.Has(name) || strings.HasPrefix(name, http.TrailerPrefix) || name == "Trailer" {
 			continue
 		}
 		for _, v := range values {

@@ -56,6 +56,8 @@ type LimitsConfig struct {
 // Limits holds the state of the limits. Routes with the same Limits share them. It is safe for
 // concurrent use.
 type Limits struct {
+	unusable error // what is wrong with the config that they were made with
+
 	cfg    atomic.Pointer[LimitsConfig]
 	memory *ledger.Ledger // owned by scopes; "", which is none, owns what has no key
 
@@ -65,16 +67,20 @@ type Limits struct {
 	senders meter[netip.Prefix]
 }
 
-// NewLimits returns limits that nothing has been used of yet.
+// NewLimits returns limits that nothing has been used of yet. If a number of c is out of bounds,
+// [Config.Validate] and [New] return an error that says which.
 func NewLimits(c LimitsConfig) *Limits {
+	unusable := limitsBounds.Check(&c)
+	if unusable != nil {
+		c = LimitsConfig{}
+	}
 	c = c.withDefaults()
-	l := &Limits{memory: ledger.New(c.MaxBufferedBytes, c.SmallReserve, c.SharePerScope)}
+	l := &Limits{unusable: unusable, memory: ledger.New(c.MaxBufferedBytes, c.SmallReserve, c.SharePerScope)}
 	l.cfg.Store(&c)
 	return l
 }
 
 func (c LimitsConfig) withDefaults() LimitsConfig {
-	c.SharePerScope = min(max(c.SharePerScope, 0), 1)
 	defaults := LimitsConfig{MaxBufferedBytes: 256 << 20, SharePerScope: 0.5, MaxTargetBytes: 8 << 10, MaxScopeBytes: 1024}
 	c = fill.Or(c, defaults)
 	c.SmallReserve = min(cmp.Or(c.SmallReserve, c.MaxBufferedBytes/8), c.MaxBufferedBytes)
@@ -86,11 +92,16 @@ func (l *Limits) Config() LimitsConfig { return *l.cfg.Load() }
 
 // Set puts other limits in force, also for requests that are running. What was used up stays used:
 // a scope keeps its tokens, up to the new burst, and held memory stays held. MaxTargetBytes applies
-// to guards that are made afterwards.
-func (l *Limits) Set(c LimitsConfig) {
+// to guards that are made afterwards. If a number of c is out of bounds, nothing changes, and the
+// error says which.
+func (l *Limits) Set(c LimitsConfig) error {
+	if err := limitsBounds.Check(&c); err != nil {
+		return err
+	}
 	c = c.withDefaults()
 	l.cfg.Store(&c)
 	l.memory.Set(c.MaxBufferedBytes, c.SmallReserve, c.SharePerScope)
+	return nil
 }
 
 // Buffered returns the number of bytes held at the moment. It exceeds MaxBufferedBytes only by what

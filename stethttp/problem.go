@@ -33,6 +33,7 @@ const (
 	InvalidTarget       Code = "invalid-target" // this and the next two: readers of the request may understand it differently
 	InvalidMethod       Code = "invalid-method"
 	BadFraming          Code = "bad-framing"
+	Loop                Code = "loop"          // sent by a gateway whose upstream leads back to it
 	ShuttingDown        Code = "shutting-down" // sent by a gateway that has not looked at the request
 )
 
@@ -135,6 +136,8 @@ var kinds = map[Code]kind{
 	BadFraming: {400, "limited", false, stop, "The request's framing is broken",
 		"Where the request's body ends cannot be told for certain, so it was not looked at. Send either " +
 			"Content-Length or Transfer-Encoding: chunked, and whole chunks."},
+	Loop: {508, "limited", false, stop, "The request goes round in circles",
+		"The request came through gateways like this one too often: the upstream of one of them leads back to it."},
 	ShuttingDown: {503, ofRun, true, reuse, "The gateway is shutting down",
 		"Nothing was run. Send the request again, with the same key."},
 }

@@ -67,6 +67,7 @@ var knobs = []struct {
 	{"Fingerprint.Fields", "fingerprint.fields", nil},
 	{"Fingerprint.Exclude", "fingerprint.exclude", nil},
 	{"Fingerprint.Headers", "fingerprint.headers", nil},
+	{"Fingerprint.Host", "fingerprint.host", nil},
 	{"Fingerprint.Decode", "fingerprint.decode", nil},
 	{"Status.InvalidKey", "status.invalid_key", nil},
 	{"Status.Mismatch", "status.mismatch", nil},
@@ -81,6 +82,8 @@ var knobs = []struct {
 	{"OnOversize", "on_oversize", []string{"tombstone", "omit-body"}},
 	{"Withhold", "on_complete_failure: withhold", nil},
 	{"FailOpen", "fail_mode: open", nil},
+	{"StatusOutcome", "status_outcome", nil},
+	{"TrustHeader", "trust_header", nil},
 	{"NoStoreStatus", "no_store_status", nil},
 	{"Policy.Rules.Retain", "default_ttl_s", nil},
 	{"MinTTL", "min_ttl_s", nil},
@@ -100,6 +103,7 @@ var knobs = []struct {
 	{"ProblemBase", "", nil},
 	{"Limits", "", nil},
 	{"Client", "", nil},
+	{"Continue", "", nil},
 	{"AllowOrigins", "", nil},
 	{"Render", "", nil},
 }
@@ -173,8 +177,10 @@ func setting(v reflect.Value, words []string) string {
 			return "none"
 		}
 		return strings.Join(all, " ")
-	case reflect.Pointer:
-		if v.IsNil() {
+	case reflect.Map: // no profile has one
+		return "none; in the gateway 502, 503 and 504 are unknown where `on_5xx` is replay"
+	case reflect.Pointer, reflect.String:
+		if v.IsZero() {
 			return "none"
 		}
 	}

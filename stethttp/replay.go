@@ -1,6 +1,7 @@
 package stethttp
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 
@@ -9,13 +10,59 @@ import (
 	"github.com/stet-dev/stet/internal/ledger"
 )
 
-// replay answers with the stored result.
-func (x *exchange) replay(r *stet.Record) {
-	x.result, x.status = "replay", r.Status
-	switch {
-	case x.shadow:
+// replay answers with the stored result. There is room for it before it is read, and until it is
+// sent: the answers to clients that read slowly would pile up otherwise.
+func (x *exchange) replay(d *stet.Decision) {
+	x.result, x.status = "replay", d.Record.Status
+	if x.shadow {
 		return
-	case r.Kept == stet.KeptStatus || r.Response == nil || r.Response.Status < 200 || r.Response.Status > 999: // net/http would panic on such a status
+	}
+	if x.cap != nil { // a handler that still reads the body, although its record is another's by now, gets an error
+		x.cap.body.end()
+	}
+	x.body.drop() // the fingerprint is taken, and the memory may serve another request
+	x.room = x.g.cfg.Limits.memory.Hold(x.owner)
+	defer x.room.Free()
+	if d.Record.Left > 0 {
+		whole, err := x.g.engine.ReadBody(x.r.Context(), *d, x)
+		switch {
+		case err == errNoRoom:
+			x.noRoom()
+			return
+		case err != nil:
+			x.storeFailed(err, false)
+			return
+		case whole.Verdict != stet.Replay: // the record has changed since; x.body is gone, and nothing runs
+			x.act(&whole)
+			return
+		}
+		d, x.status = &whole, whole.Record.Status
+	}
+	x.resend(&d.Record)
+}
+
+// Reserve implements [stet.Room].
+func (x *exchange) Reserve(bytes int64) error {
+	if !x.room.Raise(bytes, bytes <= ledger.Small) {
+		return errNoRoom
+	}
+	return nil
+}
+
+var errNoRoom = errors.New("stethttp: too many bytes are held in memory")
+
+// noRoom answers in place of a stored result.
+func (x *exchange) noRoom() {
+	p := x.problem(RateLimited).After(retrySoon)
+	p.Detail = "The stored answer cannot be sent at the moment: too many bytes of answers are on their way. Nothing was run again; " +
+		"ask again later with the same key."
+	x.result = kinds[p.Code].result
+	x.instead(p)
+}
+
+// resend sends a stored result.
+func (x *exchange) resend(r *stet.Record) {
+	if r.Kept == stet.KeptStatus || r.Response == nil || r.Response.Status < 200 || r.Response.Status > 999 { // net/http would panic on such a status
 		p := x.problem(ResultNotRetained)
 		p.OriginalStatus = r.Status
 		x.original(r)
@@ -26,18 +73,8 @@ func (x *exchange) replay(r *stet.Record) {
 	if !bodyAllowed(r.Response.Status) {
 		body = nil
 	}
-	if x.cap != nil { // a handler that still reads the body, although its record is another's by now, gets an error
-		x.cap.body.end()
-	}
-	x.body.drop() // the fingerprint is taken, and the memory may serve another request
-	hold := x.g.cfg.Limits.memory.Hold(x.owner)
-	defer hold.Free()
-	if !hold.Raise(int64(len(body)), len(body) <= ledger.Small) { // else the answers to clients that read slowly would pile up
-		p := x.problem(RateLimited).After(retrySoon)
-		p.Detail = "The stored answer cannot be sent at the moment: too many bytes of answers are on their way. Nothing was run again; " +
-			"ask again later with the same key."
-		x.result = kinds[p.Code].result
-		x.instead(p)
+	if x.Reserve(int64(len(body))) != nil {
+		x.noRoom()
 		return
 	}
 	h := x.w.Header()

@@ -112,6 +112,7 @@ func (g *Guard) Refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
 // route.
 func (g *Guard) TurnAway(w http.ResponseWriter, r *http.Request, p *Problem) {
 	g.engine.Observe(stet.Event{Kind: stet.Answer, Route: g.cfg.Route, Result: kinds[p.Code].result, Status: p.Status})
+	endUnasked(w, r)
 	g.cfg.respond(w, r, p)
 }
 
@@ -119,7 +120,7 @@ func (g *Guard) TurnAway(w http.ResponseWriter, r *http.Request, p *Problem) {
 // reports false if bytes have already left for the client. What the handler stated on its claim
 // stays. A proxy finds this method by a type assertion on its ResponseWriter.
 func (c *capture) Discard() bool {
-	c.mu.Lock()
+	c.lock()
 	defer c.mu.Unlock()
 	if c.phase() != holding {
 		return false

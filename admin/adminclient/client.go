@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/internal/bounds"
 )
 
 // Config says where the admin API is, and who asks.
@@ -31,6 +32,8 @@ type Config struct {
 	// Timeout bounds each call; 0 means [DefaultTimeout].
 	Timeout time.Duration
 }
+
+var configBounds = bounds.For[Config](bounds.Duration("Timeout", bounds.Short, bounds.Long).OrDefault())
 
 // DefaultTimeout bounds a call where [Config] does not.
 const DefaultTimeout = 30 * time.Second
@@ -54,6 +57,9 @@ type Client struct {
 
 // New returns a client for an address. It connects with the first call. The error is [ErrAddress].
 func New(c Config) (*Client, error) {
+	if err := configBounds.Check(&c); err != nil {
+		return nil, err
+	}
 	tr := http.DefaultTransport.(*http.Transport).Clone()
 	tr.TLSClientConfig = c.TLS
 	base := strings.TrimRight(c.Address, "/")

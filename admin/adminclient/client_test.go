@@ -167,7 +167,7 @@ func TestClient(t *testing.T) {
 			if _, _, err := c.Outbox(adminclient.OutboxQuery{Dead: true}).Page(ctx, "", 0); !adminclient.Is(err, "no-outbox") {
 				t.Error(err)
 			}
-			if err := c.Confirm(ctx, 1, "x"); !adminclient.Is(err, "no-outbox") {
+			if err := c.Confirm(ctx, 1, admin.Settling{Reason: "x"}); !adminclient.Is(err, "no-outbox") {
 				t.Error(err)
 			}
 			if jobs, err := c.Jobs(ctx); err != nil || len(jobs) != 0 {

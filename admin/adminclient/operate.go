@@ -49,6 +49,22 @@ func (c *Client) Audit(q AuditQuery) List[admin.Entry] {
 	return List[admin.Entry]{c, "/api/v1/audit", "entries", all}
 }
 
+// Erase takes out of the audit trail whom its entries are about, and returns of how many.
+func (c *Client) Erase(ctx context.Context, e admin.Erasure) (entries int, err error) {
+	done, err := post[admin.Erased](ctx, c, "/api/v1/audit/erase", e)
+	return done.Erased, err
+}
+
+// Store tells which store the records are in.
+func (c *Client) Store(ctx context.Context) (admin.StoreIdentity, error) {
+	return get[admin.StoreIdentity](ctx, c, "/api/v1/store")
+}
+
+// AcceptStore takes the store as it is, by the ID that it was shown to have.
+func (c *Client) AcceptStore(ctx context.Context, as admin.Acceptance) (admin.StoreIdentity, error) {
+	return post[admin.StoreIdentity](ctx, c, "/api/v1/store/accept", as)
+}
+
 // Jobs lists the latest bulk jobs.
 func (c *Client) Jobs(ctx context.Context) ([]admin.Job, error) {
 	return named[admin.Job](ctx, c, "/api/v1/bulk", "jobs")
@@ -118,16 +134,16 @@ func (c *Client) Outbox(q OutboxQuery) List[admin.Message] {
 func MessagePath(id int64) string { return "/api/v1/outbox/" + strconv.FormatInt(id, 10) }
 
 // Retry has a dead or unknown message delivered again.
-func (c *Client) Retry(ctx context.Context, id int64, reason string) error {
-	return c.Post(ctx, MessagePath(id)+"/retry", map[string]string{"reason": reason}, nil)
+func (c *Client) Retry(ctx context.Context, id int64, s admin.Settling) error {
+	return c.Post(ctx, MessagePath(id)+"/retry", s, nil)
 }
 
 // Confirm says that a dead or unknown message was delivered.
-func (c *Client) Confirm(ctx context.Context, id int64, reason string) error {
-	return c.Post(ctx, MessagePath(id)+"/confirm", map[string]string{"reason": reason}, nil)
+func (c *Client) Confirm(ctx context.Context, id int64, s admin.Settling) error {
+	return c.Post(ctx, MessagePath(id)+"/confirm", s, nil)
 }
 
 // Discard gives up a dead or unknown message.
-func (c *Client) Discard(ctx context.Context, id int64, reason string) error {
-	return c.Post(ctx, MessagePath(id)+"/discard", map[string]string{"reason": reason}, nil)
+func (c *Client) Discard(ctx context.Context, id int64, s admin.Settling) error {
+	return c.Post(ctx, MessagePath(id)+"/discard", s, nil)
 }

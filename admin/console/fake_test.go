@@ -31,6 +31,7 @@ type fake struct {
 	job     bulk.State // of bulk_2
 	letter  outbox.State
 	unread  bool
+	double  []admin.Entry
 }
 
 var fakeRoles = map[string]string{"viewer-token": "viewer", "operator-token": "operator", "admin-token": "admin"}
@@ -271,7 +272,7 @@ func (f *fake) show(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("older_than_s") == "x" {
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(400)
-			_, _ = w.Write([]byte(`{"title":"A parameter cannot be used","status":400,"code":"bad-parameter","parameter":"older_than_s","detail":"older_than_s: it is a number of seconds, not negative"}`))
+			_, _ = w.Write([]byte(`{"title":"A parameter cannot be used","status":400,"code":"bad-parameter","parameter":"older_than_s","detail":"older_than_s: it is a number of seconds, not negative, and not over a hundred years"}`))
 			return
 		}
 		answer(w, map[string]any{"keys": f.records, "next_cursor": "cursor-with-order-4712"})
@@ -308,7 +309,7 @@ func (f *fake) show(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *fake) letters(w http.ResponseWriter, r *http.Request) {
-	m := admin.Message{ID: 18204, State: f.letter, Topic: "ledger.post", Record: doneID, Scope: "globex", Attempt: 20, DownstreamKey: "d-91f",
+	m := admin.Message{ID: 18204, Version: 1<<62 + 1, State: f.letter, Topic: "ledger.post", Record: doneID, Scope: "globex", Attempt: 20, DownstreamKey: "d-91f",
 		Errors:    []admin.MessageError{{Attempt: 20, At: f.now.Add(-time.Minute), Error: "422 no such account"}},
 		CreatedAt: f.now.Add(-time.Hour), UpdatedAt: f.now, DueAt: f.now}
 	if r.URL.Path != "/api/v1/outbox" {
@@ -336,6 +337,9 @@ func (f *fake) figures(w http.ResponseWriter, at string) {
 			Ended: []admin.Ended{{At: f.now.Add(-time.Hour), Count: 12, To: "retryable", Action: "release", Who: "sue", Reason: "none at the bank"},
 				{At: f.now.Add(-2 * time.Hour), Count: 1, To: "completed", Action: "resolve", Who: "reconciler", ID: doneID}},
 			Warnings: []admin.Warning{{Code: "single-tenant", Text: "Every client shares one scope.", Mend: "Set scope.header."}}}
+		if s.Double = f.double; len(f.double) > 0 {
+			s.Unstored = &admin.Unstored{Entries: 3, Bytes: 6144}
+		}
 		if f.unread {
 			s = admin.Status{Unread: true}
 			answer(w, s)

@@ -59,7 +59,7 @@ func (p *page) jobPage(status int, n *note) error {
 	switch j.State {
 	case bulk.Completed:
 		d.Went = j.Total
-	case bulk.Abandoned:
+	case bulk.Abandoned, bulk.Newer:
 	default:
 		v.Live = 1
 	}

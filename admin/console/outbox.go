@@ -161,7 +161,7 @@ func (p *page) messagePage(status int, n *note, query string) error {
 
 // settleMessage answers POST /outbox/{message}/retry, …/confirm and …/discard.
 func (p *page) settleMessage() error {
-	err := p.post(p.messageAt("/"+p.verb()), map[string]any{"reason": p.Typed("reason")})
+	err := p.post(p.messageAt("/"+p.verb()), map[string]any{"reason": p.Typed("reason"), "if_version": p.Typed("version")})
 	next := address("/outbox/%s", p.r.PathValue("message")) + "?done=" + p.verb()
 	return p.answered(err, next, nil, func(status int, n *note) error { return p.messagePage(status, n, "") })
 }

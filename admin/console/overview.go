@@ -95,6 +95,17 @@ func (p *page) overview() error {
 
 // needs lists what waits for a person, the most pressing first.
 func (p *page) needs(d *overviewView) {
+	for i := range d.S.Double {
+		e := &d.S.Double[i]
+		d.Needs = append(d.Needs, need{Icon: "dead", Color: "dead", Count: 1, Bold: "a key had its effect twice.",
+			Text: first(e.Evidence) + ", and the key was executed again. Undo one, and write down which.",
+			Link: keyURL(e.ID), Do: "Open", Main: i == 0})
+	}
+	if u := d.S.Unstored; u != nil {
+		d.Needs = append(d.Needs, need{Icon: "warn", Color: "unknown", Count: u.Entries, Bold: "outcomes are not stored yet.",
+			Text: "Only this gateway knows them, in " + sizeOf(u.Bytes) + " of its memory: do not kill it.", Link: "#health", Do: "Store",
+			Main: len(d.Needs) == 0})
+	}
 	for i := range d.S.Incidents {
 		in := &d.S.Incidents[i]
 		if in.Count <= in.Snoozed {

@@ -133,10 +133,11 @@ func TestMessageThatIsUnknown(t *testing.T) {
 	if res.StatusCode != 303 {
 		t.Errorf("again: %d", res.StatusCode)
 	}
-	csrf := formsOf(page)[0].fields.Get("csrf")
-	res, _ = v.send("POST", "/outbox/18204/confirm", url.Values{"csrf": {csrf}, "reason": {"it is there"}})
+	forms := formsOf(page)
+	csrf := forms[0].fields.Get("csrf")
+	res, _ = v.send("POST", "/outbox/18204/confirm", url.Values{"csrf": {csrf}, "reason": {"it is there"}, "version": {forms[slices.IndexFunc(forms, func(f form) bool { return f.fields.Has("version") })].fields.Get("version")}})
 	says(t, "confirmed", v.page(res.Header.Get("Location")), "Settled: it was delivered.")
-	if got := f.changed(); len(got) != 2 || got[1] != `POST /api/v1/outbox/18204/confirm {"reason":"it is there"}` {
+	if got := f.changed(); len(got) != 2 || got[1] != `POST /api/v1/outbox/18204/confirm {"if_version":"4611686018427387905","reason":"it is there"}` {
 		t.Errorf("%q", got)
 	}
 }
@@ -248,6 +249,24 @@ func TestOverviewOfWhatIsNotRead(t *testing.T) {
 	f := newFake()
 	f.unread = true
 	says(t, "the overview", as(t, f, "viewer").page("/"), "could not be read", "!Nothing needs you", "!<b>None</b>")
+}
+
+// A double effect is the first that the overview says, and the first that is known of its key.
+func TestDoubleEffectIsSaidFirst(t *testing.T) { // K03c
+	f := newFake()
+	v := as(t, f, "viewer")
+	says(t, "none", v.page("/"), "!its effect twice", "!not stored yet")
+	f.double = []admin.Entry{{At: f.now, Who: "stet", Action: "double-effect", ID: doneID, Evidence: "attempt 1 was answered 201, with 5 bytes, says gw-1:902"}}
+	page := v.page("/")
+	says(t, "the overview", page, "a key had its effect twice.", "Attempt 1 was answered 201", `href="/keys/`+doneID+`"`, "outcomes are not stored yet.", "do not kill it")
+	if double, incident := strings.Index(page, "its effect twice"), strings.Index(page, "nobody knows whether"); double > incident {
+		t.Error("the overview says incidents first")
+	}
+	says(t, "another key", v.page("/keys/"+doneID), "!its effect twice")
+	for _, id := range []string{doneID, cutID} {
+		f.record(id).Cause = "double-effect"
+		says(t, id, v.page("/keys/"+id), "It had its effect twice.", "Undo one, and write down which.")
+	}
 }
 
 // What is drawn has a legend. What is not snoozed is a dead letter. A filter that finds nothing is

@@ -56,10 +56,17 @@ func (p *page) verdict(r *admin.Record) verdict {
 	default:
 		v.Known, v.Open = panel{Say: "It is " + r.State + "."}, panel{Say: "Nothing more is recorded."}
 	}
+	if r.Cause == causeDouble {
+		v.Known.Facts = append([]fact{{Icon: "dead", Color: "dead", Bold: "It had its effect twice.",
+			Text: "An earlier execution had its effect, and the key was executed again. Undo one, and write down which."}}, v.Known.Facts...)
+	}
 	v.Hears = p.hears(r)
 	v.Nothing = p.ifNothing(r)
 	return v
 }
+
+// causeDouble is the cause of a record whose key had its effect twice.
+const causeDouble = "double-effect"
 
 func because(p *page, r *admin.Record) string {
 	if r.Cause == "" {

@@ -18,6 +18,7 @@ import (
 // causes say why an outcome is not known, of one request and of several.
 var causes = map[string][2]string{
 	"lease-lapsed":       {"the gateway died while it ran", "the gateway died while they ran"},
+	"holder-gone":        {"the gateway died while it ran", "the gateway died while they ran"},
 	"lease-lost":         {"the store took no sign of life", "the store took no sign of life"},
 	"upstream-failed":    {"sent, and the connection broke", "sent, and the connection broke"},
 	"truncated-response": {"the answer broke off", "the answers broke off"},
@@ -28,6 +29,7 @@ var causes = map[string][2]string{
 	"bad-outcome": {"the API stated its outcome in a word that is not known",
 		"the API stated outcomes in words that are not known"},
 	"contradicted":       {"it was freed, and then an answer came", "they were freed, and then answers came"},
+	"double-effect":      {"it had its effect twice", "they had their effect twice"},
 	"abandoned":          {"the process ended while it ran", "the process ended while they ran"},
 	"given-up":           {"it was given up before anything ran", "they were given up before anything ran"},
 	"hijacked":           {"the handler took the connection over", "the handlers took the connections over"},

@@ -81,7 +81,8 @@ func (b *Board) Observe(e stet.Event) {
 		if e.From == stet.Unknown && e.To != stet.Unknown {
 			b.asked.forget(e.ID, b.tag)
 		}
-	case stet.LeaseLost, stet.PersistFailed, stet.Persisted, stet.Reaped, stet.Probed, stet.ProbeFailed, stet.Miswired:
+	case stet.LeaseLost, stet.PersistFailed, stet.Persisted, stet.Reaped, stet.Probed, stet.ProbeFailed, stet.Miswired,
+		stet.DoubleEffect, stet.Unplaced, stet.Overfull, stet.Trimmed:
 	}
 }
 

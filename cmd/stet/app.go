@@ -55,9 +55,9 @@ type app struct {
 	notices exchanged         // takes notices, where they have a listener of their own
 	hook    *hookServer       // nil: none of its own
 	sharers *sharers          // callers with different credentials, where no scope tells them apart
-	durable *durability       // nil: nothing of it can change
+	watch   *storeWatch       // nil: nothing of it can change
 
-	sweeper, reaper, reconciler maintenance.Runner
+	sweeper, reaper, reconciler, trimmer maintenance.Runner
 
 	policy  atomic.Pointer[admin.Policy] // as published, of the configuration in force
 	told    atomic.Pointer[told]         // what operators are told of it
@@ -75,10 +75,11 @@ func (a *app) serve(w *world) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.store.Close()) }()
-	a.durable = a.watched()
+	a.watch = a.watched()
 	if err := a.build(pepper); err != nil {
 		return err
 	}
+	a.inherit(w.ctx)
 	p, err := a.make(a.conf)
 	if err != nil {
 		return err
@@ -90,12 +91,25 @@ func (a *app) serve(w *world) (err error) {
 	return a.run(w.ctx)
 }
 
+// inherit ends what a killed gateway has left in a store of this host alone, before its clients
+// ask.
+func (a *app) inherit(ctx context.Context) {
+	n, err := a.engine.Operator().Inherit(ctx)
+	if n > 0 {
+		a.log.Warn("a gateway before this one was killed while requests ran: their outcome is unknown", "records", n)
+	}
+	if err != nil { // the sweeper tries it again
+		a.log.Warn("what a gateway before this one has left could not be ended yet", "error", err.Error())
+	}
+}
+
 // build makes the engine.
 func (a *app) build(pepper []byte) (err error) {
 	a.board = figures.New(figures.Config{Version: versionText(), Draining: func() bool { return a.server != nil && a.server.Draining() }})
 	var log *observe.Log // names records as the engine does, which is quiet until there is one
 	a.engine, err = stet.New(a.store.Store, stet.Config{StoreTimeout: a.conf.Store.Timeout.Duration(), Pepper: pepper,
-		Policy: stet.Policy{Lease: a.conf.Policy.Lease.Duration()}, // of what no route has: what bulk jobs resume
+		MaxUnstored: a.conf.Limits.MaxUnstoredBytes,
+		Policy:      stet.Policy{Lease: a.conf.Policy.Lease.Duration()}, // of what no route has: what bulk jobs resume
 		Observe: func(e stet.Event) {
 			a.metrics.Observe(e)
 			a.board.Observe(e)
@@ -105,6 +119,7 @@ func (a *app) build(pepper []byte) (err error) {
 		return err
 	}
 	log = observe.NewLog(a.log, a.engine.Tag)
+	a.metrics.Unstored(a.engine.Unstored)
 	a.jobs = bulk.New(a.engine)
 	a.limits, a.signed = stethttp.NewLimits(a.conf.LimitsConfig()), console.NewSessions()
 	a.sharers = newSharers(a.metrics, a.log)
@@ -176,7 +191,7 @@ func (a *app) operators(conf *config.Config, asked *reconcile.Reconciler, notice
 		Settle: settling(&conf.Reconcile), Reconciler: asked,
 		Outbox:   desk(a.store, a.engine),
 		Draining: func() bool { return a.server.Draining() },
-		Unready:  a.durable.unready,
+		Unready:  a.watch.unready,
 		Metrics:  a.metrics.Handler(),
 		Policy:   func() admin.Policy { return *a.policy.Load() },
 	})
@@ -220,15 +235,17 @@ func (a *app) run(ctx context.Context) error {
 	running.Go(func() { a.loop(a.sweeper.Run(loops)) })
 	running.Go(func() { a.loop(a.reaper.Run(loops)) })
 	running.Go(func() { a.loop(a.reconciler.Run(loops)) })
+	running.Go(func() { a.loop(a.trimmer.Run(loops)) })
 	if a.hook != nil {
 		running.Go(func() { a.hook.run(loops, a.log) })
 	}
-	if a.durable != nil {
-		running.Go(func() { a.durable.run(loops) })
+	if a.watch != nil {
+		running.Go(func() { a.watch.run(loops) })
 	}
 	running.Go(func() { a.loop(a.board.Run(loops, a.engine)) })
 	running.Go(func() { a.metrics.CountKeys(loops, a.engine.Operator().Count) })
 	running.Go(func() { a.metrics.WatchUnknown(loops, a.engine.Operator().List) })
+	running.Go(func() { a.metrics.WatchDoubleEffects(loops, a.engine.Operator().DoubleEffects) })
 	running.Go(func() { a.reloads(loops) })
 	working, stopJobs := context.WithCancel(ctx) // a job stops at once when the end is asked for: another gateway goes on with it
 	var jobs sync.WaitGroup
@@ -256,7 +273,11 @@ func (a *app) run(ctx context.Context) error {
 	a.gate.CloseIdle()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout(a.conf))
 	defer cancel()
-	if drained := a.engine.Drain(last); drained != nil {
+	drained := a.engine.Drain(last)
+	if errors.Is(drained, stet.ErrHangs) { // of probes: their records are unknown with them or without them
+		a.log.Warn("calls that have not returned are cut off", "calls", drained.Error())
+	}
+	if last.Err() != nil && drained != nil {
 		err = errors.Join(err, fmt.Errorf("results could not be stored; their keys are unknown when their leases end: %w", drained))
 	}
 	a.log.Info("stopped")

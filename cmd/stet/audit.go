@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/stet-dev/stet/admin"
@@ -12,6 +13,7 @@ import (
 type auditCmds struct {
 	List   auditListCmd   `cmd:"" help:"List the changes of operators and background loops, newest first."`
 	Export auditExportCmd `cmd:"" help:"Print all matching entries, one JSON document per line, newest first."`
+	Erase  auditEraseCmd  `cmd:"" help:"Take out of the entries whom they are about, such as a customer who asked for it."`
 }
 
 // entries selects entries of the audit trail.
@@ -75,5 +77,36 @@ type auditExportCmd struct {
 }
 
 func (c *auditExportCmd) Run(w *world, a *api) error { return export(w, a, a.Audit(c.query()).Raw()) }
+
+type auditEraseCmd struct {
+	source
+	change
+	Key      string `arg:"" optional:"" words:"ID" help:"The key, without quotes, or the record's id (k_…). Without it, the entries of the whole scope."`
+	Scope    string `placeholder:"SCOPE" help:"The scope; of a key it is default where none is given, and an id needs none."`
+	Evidence string `placeholder:"TEXT" help:"What it rests on; it is kept in the audit trail."`
+}
+
+// check implements [checked].
+func (c *auditEraseCmd) check(*world) error {
+	return refuse(c.Key == "" && c.Scope == "", "name whose entries are to be erased: --scope SCOPE, KEY --scope SCOPE, or a record's id (k_…)")
+}
+
+func (c *auditEraseCmd) Run(w *world, a *api) error {
+	e := admin.Erasure{Scope: c.Scope, Reason: c.Reason, Evidence: c.Evidence}
+	what := "of the scope " + strconv.Quote(c.Scope)
+	if n := (named{c.Key, c.Scope}); n.byID() {
+		e.ID, what = c.Key, "of the record "+c.Key
+	} else if c.Key != "" {
+		e.Key, e.Scope, what = c.Key, n.name().Scope, "of one key"
+	}
+	if err := c.sure(w, "take out of the audit trail whom the entries "+what+" are about; this cannot be undone"); err != nil {
+		return err
+	}
+	n, err := a.Erase(w.ctx, e)
+	if err != nil {
+		return a.told(err)
+	}
+	return c.done(w, n)
+}
 
 var auditList = listOf[admin.Entry]("entries", 9, "at who action id scope from to reason evidence notice job", nil)

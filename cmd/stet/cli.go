@@ -23,6 +23,8 @@ type cli struct {
 	Outbox  outboxCmds `cmd:"" help:"Look at messages that wait for delivery, and settle dead letters."`
 	Audit   auditCmds  `cmd:"" help:"Show who changed which record, and why."`
 
+	Store storeCmds `cmd:"" help:"Show which store the records are in, and take it as it is."`
+
 	Incidents incidentsCmds `cmd:"" help:"Look at unknown outcomes by incident: one row for all that a crash left behind."`
 	Gateways  gatewaysCmd   `cmd:"" help:"List the gateways that work on a store."`
 	Routes    routesCmd     `cmd:"" help:"List what the requests of each route were told, and what ran unprotected."`

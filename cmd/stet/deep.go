@@ -20,7 +20,7 @@ import (
 // deepPatience is how long store and upstream each may take to answer.
 const deepPatience = 10 * time.Second
 
-// deep opens what the configuration names elsewhere. It changes nothing there: what a gateway would
+// deep opens what the configuration names elsewhere. It leaves nothing there: what a gateway would
 // make is not made.
 func deep(ctx context.Context, conf *config.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*deepPatience)
@@ -34,7 +34,10 @@ func deep(ctx context.Context, conf *config.Config) error {
 	status := exitFindings
 	store, err := opened(ctx, conf)
 	if store != nil {
-		err = store.Close()
+		if beyond, ok := errors.AsType[config.Errors](fits(conf, store)); ok {
+			found = append(found, beyond...)
+		}
+		err = errors.Join(usableAsConfigured(ctx, conf, store), store.Close())
 		for _, text := range store.Warnings {
 			found = append(found, conf.Fault("store.dsn", "%s", text))
 		}

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/adminclient"
 	"github.com/stet-dev/stet/internal/crashpoint"
@@ -130,7 +131,7 @@ func (n *night) breaks(ctx context.Context, listen, at string) (*findings, error
 	return n.look(ctx, at)
 }
 
-// look finds the ids, once the API has been asked about all of the incident.
+// look finds the ids, once the API has been asked about all of the incident, and people may decide.
 func (n *night) look(ctx context.Context, at string) (*findings, error) {
 	c, err := adminclient.New(adminclient.Config{Address: at})
 	if err != nil {
@@ -140,11 +141,17 @@ func (n *night) look(ctx context.Context, at string) (*findings, error) {
 	f := &findings{}
 	err = await(ctx, func() bool {
 		all, err := c.Incidents(ctx, adminclient.IncidentQuery{})
-		i := slices.IndexFunc(all, func(i admin.Incident) bool { return i.Cause == "lease-lapsed" })
+		i := slices.IndexFunc(all, func(i admin.Incident) bool { return i.Cause == stet.CauseHolderGone })
 		if err != nil || i < 0 || all[i].Probes["missing"] < all[i].Count {
 			return false
 		}
 		f.incident = all[i].ID
+		for i := range cutOff { // whose holder's lease would have been over by now, so that people may decide
+			r, err := n.record(ctx, c, fmt.Sprint(i+1))
+			if err != nil || r.Outlook == nil || r.Outlook.Release == nil || !r.Outlook.Release.May {
+				return false
+			}
+		}
 		return true
 	})
 	dead, err1 := n.record(ctx, c, "lost")

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
 )
 
@@ -68,7 +69,7 @@ func TestDemoHasWhatWaits(t *testing.T) {
 	demo := startDemo(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	var incident admin.Incident
 	demo.page(t, "/unknown/i_", &incident)
-	if incident.Count != cutOff || incident.Cause != "lease-lapsed" || incident.Asking.Count < cutOff ||
+	if incident.Count != cutOff || incident.Cause != stet.CauseHolderGone || incident.Asking.Count < cutOff ||
 		incident.Probes["missing"] != cutOff || len(incident.Keys) != cutOff {
 		t.Errorf("the incident is %+v", incident)
 	}

@@ -34,10 +34,10 @@ func TestCommandLineDoc(t *testing.T) {
 const shop = `stet migrate up --store sqlite:shop.db
 sqlite3 shop.db <<'SQL'
 INSERT INTO stet_outbox VALUES (2, 7, 'dead', 0, 3, 'acme', 'order-2', 1, 'charge', '', '', 'ob_2', 'ch_2', x'7b7d', '{}', '{"attempt":3,"at":1,"error":"declined: no funds"}
-', 1, 1, 1);
-INSERT INTO stet_outbox VALUES (3, 3, 'unknown', 0, 1, 'acme', 'order-3', 1, 'mail', '', '', 'ob_3', '', x'7b7d', '{}', '', 1, 1, 1);
+', 1, 1, 1, 0);
+INSERT INTO stet_outbox VALUES (3, 3, 'unknown', 0, 1, 'acme', 'order-3', 1, 'mail', '', '', 'ob_3', '', x'7b7d', '{}', '', 1, 1, 1, 0);
 INSERT INTO stet_outbox VALUES (4, 7, 'dead', 0, 3, 'acme', 'order-4', 1, 'mail', '', '', 'ob_4', '', x'7b7d', '{}', '{"attempt":3,"at":1,"error":"no such mailbox"}
-', 1, 1, 1);
+', 1, 1, 1, 0);
 SQL`
 
 func asWritten(commands []string) []string { return commands }
@@ -201,6 +201,13 @@ func canonical(s string) string {
 	for _, v := range volatile {
 		s = regexp.MustCompile(v.is).ReplaceAllString(s, v.becomes)
 	}
+	stores := map[string]string{}
+	s = regexp.MustCompile(`\bst_[A-Z2-7]{20}\b`).ReplaceAllStringFunc(s, func(id string) string {
+		if stores[id] == "" {
+			stores[id] = storeID(len(stores))
+		}
+		return stores[id]
+	})
 	ids := map[string]string{}
 	return regexp.MustCompile(`\bi_[0-9a-f]{16}\b`).ReplaceAllStringFunc(s, func(id string) string {
 		if ids[id] == "" {
@@ -209,6 +216,9 @@ func canonical(s string) string {
 		return ids[id]
 	})
 }
+
+// storeID is what documents call the n-th store of a session, from 0.
+func storeID(n int) string { return "st_" + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[n:n+20] }
 
 // incidentID is what documents call the n-th incident of a session.
 func incidentID(n int) string { return fmt.Sprintf("i_%016x", uint64(n)*0x5cddca42903463fb) }

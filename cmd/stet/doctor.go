@@ -21,6 +21,7 @@ import (
 type doctorCmd struct {
 	settings
 	RetryWindow time.Duration `placeholder:"24h" default:"24h" help:"How long clients may retry: a shorter retention is a finding (24h)."`
+	Deep        bool          `help:"Also read all of the store, and compare its records with its indexes (file:, sqlite:, postgres:, mysql:); takes as long as reading it."`
 	JSON        bool          `name:"json" help:"Print JSON."`
 }
 
@@ -33,7 +34,14 @@ type patient struct {
 
 	routes   []admin.RouteFigures // of the gateway that runs
 	warnings []admin.Warning      // likewise
+	status   admin.Status         // likewise
 }
+
+// wholePatience is how long it may take to read all of a store.
+const wholePatience = 6 * time.Hour
+
+// damage is the check that --deep adds.
+const damage = "damage"
 
 // checks are what the doctor looks for, by the words that stet explain knows. Each returns what it
 // found, a sentence for each.
@@ -44,12 +52,17 @@ var checks = []struct {
 	{"store", lookAtStore}, {"durability", lookAtDurability}, {"clock", lookAtClock}, {"pooler", lookForPooler},
 	{"encryption", lookAtEncryption}, {"retention", lookAtRetention}, {"body-limits", lookAtLimits},
 	{"unprotected-routes", lookAtRoutes},
+	{"double-effect", lookForDoubleEffects}, {"unstored", lookAtUnstored},
 	{"single-tenant", lookAtScope}, {"tokens", lookAtTokens}, {"files", lookAtFiles}, {"upstream", lookAtUpstream},
-	{"certificate", lookAtCertificate},
+	{"certificate", lookAtCertificate}, {damage, lookForDamage},
 }
 
 func (c *doctorCmd) Run(w *world, conf *config.Config) error {
-	ctx, cancel := context.WithTimeout(w.ctx, 3*deepPatience)
+	patience := 3 * deepPatience
+	if c.Deep {
+		patience = wholePatience
+	}
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
 	defer cancel()
 	p := &patient{conf: conf, window: c.RetryWindow}
 	if p.store, p.failed = opened(ctx, conf); p.store != nil {
@@ -61,6 +74,9 @@ func (c *doctorCmd) Run(w *world, conf *config.Config) error {
 	var words []string
 	findings := []admin.Warning{}
 	for _, check := range checks {
+		if check.word == damage && !c.Deep {
+			continue
+		}
 		words = append(words, check.word)
 		for _, text := range check.look(ctx, p) {
 			findings = append(findings, warned(check.word, text))
@@ -116,7 +132,7 @@ func (p *patient) ask(ctx context.Context) error {
 		return a.told(err)
 	}
 	s, err := a.Status(ctx)
-	p.warnings = s.Warnings
+	p.warnings, p.status = s.Warnings, s
 	return a.told(err)
 }
 
@@ -125,13 +141,21 @@ func sentences(all ...string) []string {
 	return slices.DeleteFunc(all, func(text string) bool { return text == "" })
 }
 
-func lookAtStore(_ context.Context, p *patient) []string {
-	return sentences(given(!errors.Is(p.failed, stet.ErrVolatile), oneLine(p.failed)))
+// lookAtStore also proves by a write that it can be used, as a gateway does at its start.
+func lookAtStore(ctx context.Context, p *patient) []string {
+	found := sentences(given(!errors.Is(p.failed, stet.ErrVolatile), oneLine(p.failed)))
+	if p.store == nil || !persistent(p.conf) {
+		return found
+	}
+	if err := usableAsConfigured(ctx, p.conf, p.store); err != nil {
+		found = append(found, oneLine(err))
+	}
+	return found
 }
 
 func lookAtDurability(ctx context.Context, p *patient) (found []string) {
 	found = sentences(given(errors.Is(p.failed, stet.ErrVolatile), oneLine(p.failed)),
-		given(!p.persistent(), "the records are in the gateway's memory: a restart forgets every key"))
+		given(!persistent(p.conf), "the records are in the gateway's memory: a restart forgets every key"))
 	if p.store == nil {
 		return found
 	}
@@ -144,10 +168,19 @@ func lookAtDurability(ctx context.Context, p *patient) (found []string) {
 	return found
 }
 
-// persistent reports whether the records outlive the gateway.
-func (p *patient) persistent() bool {
-	d, _ := dsn.Parse(p.conf.Store.DSN) // checked before
-	return d.Persistent()
+// lookForDamage reads all of the store (S06).
+func lookForDamage(ctx context.Context, p *patient) []string {
+	if p.store == nil {
+		return nil
+	}
+	v, ok := stet.As[interface {
+		Verify(ctx context.Context) ([]string, error)
+	}](p.store.Store)
+	if !ok {
+		return nil
+	}
+	found, err := v.Verify(ctx)
+	return append(found, sentences(oneLine(err))...)
 }
 
 // maxSkew is how far the clocks may be apart.
@@ -185,7 +218,7 @@ func lookForPooler(ctx context.Context, p *patient) []string {
 }
 
 func lookAtEncryption(_ context.Context, p *patient) []string {
-	return sentences(given(p.persistent() && p.conf.Store.EncryptionKeysFile == "",
+	return sentences(given(persistent(p.conf) && p.conf.Store.EncryptionKeysFile == "",
 		p.at("store.encryption_keys_file", "keys, requests and responses are stored in the clear")))
 }
 
@@ -214,6 +247,12 @@ func lookAtRetention(_ context.Context, p *patient) (found []string) {
 }
 
 func lookAtLimits(_ context.Context, p *patient) (found []string) {
+	if p.store != nil {
+		beyond, _ := errors.AsType[config.Errors](fits(p.conf, p.store))
+		for _, e := range beyond {
+			found = append(found, p.at(e.Path, "%s", e.Text))
+		}
+	}
 	room := int64(float64(p.conf.Limits.MaxBufferedBytes) * p.conf.Limits.SharePerScope)
 	p.policies(func(path string, c *config.Policy) {
 		inherited := path != "policy" && c.MaxBodyBytes == p.conf.Policy.MaxBodyBytes &&
@@ -251,6 +290,33 @@ func lookAtRoutes(_ context.Context, p *patient) (found []string) {
 
 func lookAtScope(_ context.Context, p *patient) []string {
 	return sentences(given(p.conf.Unscoped(), "no scope is set: all callers share one bucket of keys"))
+}
+
+// lookForDoubleEffects asks the store, which knows those of all gateways.
+func lookForDoubleEffects(ctx context.Context, p *patient) (found []string) {
+	if p.store == nil {
+		return nil
+	}
+	pepper, _ := config.ReadSecret(p.conf.Store.PepperFile) // what is wrong with it is found by config check
+	e, err := stet.New(p.store.Store, stet.Config{Pepper: pepper})
+	if err != nil {
+		return []string{oneLine(err)}
+	}
+	open, err := e.Operator().DoubleEffects(ctx, maxFindings)
+	if err != nil && !errors.Is(err, stet.ErrUnsupported) {
+		return []string{"the history could not be read: " + oneLine(err)}
+	}
+	for i := range open {
+		found = append(found, fmt.Sprintf("%s of scope %s was executed twice: %s", cmp.Or(open[i].Tag, e.Tag(open[i].ID)), open[i].ID.Scope, open[i].Note.Evidence))
+	}
+	return found
+}
+
+// maxFindings is how many records one check names.
+const maxFindings = 20
+
+func lookAtUnstored(_ context.Context, p *patient) []string {
+	return sentences(unstored(p.status.Unstored))
 }
 
 // fewBytes is how many different bytes a random token has at least.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -17,7 +18,10 @@ import (
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
+	"github.com/stet-dev/stet/cmd/internal/observe"
+	"github.com/stet-dev/stet/internal/execution"
 	"github.com/stet-dev/stet/store/memstore"
+	"github.com/stet-dev/stet/store/storetest/faulty"
 )
 
 // healthy is a configuration in which the doctor finds nothing.
@@ -46,7 +50,7 @@ func patientWith(t *testing.T, conf string) (args []string) {
 	if err := os.Chmod("open", 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return []string{"doctor", "--config", "stet.yaml", "--upstream", upstream.URL}
+	return []string{"doctor", "--deep", "--config", "stet.yaml", "--upstream", upstream.URL}
 }
 
 // The doctor finds each mistake by its word, says what to do, and finds nothing where there is
@@ -166,6 +170,72 @@ func TestDoctorLooksAtWhatRuns(t *testing.T) {
 	if got := look(&patient{routes: figures}, "unprotected-routes"); len(got) != 1 ||
 		!strings.Contains(got[0], "what no route matches: 3 requests") {
 		t.Errorf("%q", got)
+	}
+}
+
+// Double effects are in the store, and what is not stored yet is with the gateway.
+func TestDoctorFindsDoubleEffects(t *testing.T) { // K03, K03c
+	store := memstore.New(memstore.Config{})
+	e, err := stet.New(store, stet.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &patient{conf: &config.Config{}, store: &dsn.Opened{Store: store}}
+	if got := lookForDoubleEffects(t.Context(), p); len(got) > 0 {
+		t.Errorf("%q", got)
+	}
+	id := stet.ID{Scope: "acme", Key: "twice"}
+	if err := execution.Double(t.Context(), e, id); err != nil {
+		t.Fatal(err)
+	}
+	if got := lookForDoubleEffects(t.Context(), p); len(got) != 1 || !strings.HasPrefix(got[0], e.Tag(id)+" of scope acme was executed twice: attempt 1") {
+		t.Errorf("%q", got)
+	}
+	if got := lookAtUnstored(t.Context(), p); len(got) > 0 {
+		t.Errorf("%q", got)
+	}
+	p.status.Unstored = &admin.Unstored{Entries: 1, Bytes: 2048}
+	if got := lookAtUnstored(t.Context(), p); len(got) != 1 || !strings.HasPrefix(got[0], "1 outcome that") {
+		t.Errorf("%q", got)
+	}
+}
+
+// limits.max_unstored_bytes is what the engine keeps at most.
+func TestMaxUnstoredReachesTheEngine(t *testing.T) { // K03
+	conf, err := config.Load(config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if conf.Limits.MaxUnstoredBytes != 64<<20 {
+		t.Errorf("the default is %d", conf.Limits.MaxUnstoredBytes)
+	}
+	conf.Limits.MaxUnstoredBytes = 1
+	store := faulty.New(memstore.New(memstore.Config{}), 1)
+	log := new(bytes.Buffer)
+	a := &app{conf: conf, log: newLog(log, slog.LevelWarn), metrics: observe.NewMetrics("test"), store: &dsn.Opened{Store: store}}
+	if err := a.build(nil); err != nil {
+		t.Fatal(err)
+	}
+	store.FailComplete(true)
+	d, err := a.engine.Begin(t.Context(), stet.Request{ID: stet.ID{Scope: "s", Key: "k"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = d.Claim.Settle(t.Context(), stet.Outcome{Response: stet.Response{Status: 201}})
+	if _, err := a.engine.Begin(t.Context(), stet.Request{ID: stet.ID{Scope: "s", Key: "new"}}); !errors.Is(err, stet.ErrUnstored) {
+		t.Errorf("%v", err)
+	}
+	w := httptest.NewRecorder()
+	a.metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if text := w.Body.String(); !strings.Contains(text, "\nidem_unstored 1\n") {
+		t.Error("the metric does not say so")
+	}
+	store.FailComplete(false)
+	if err := a.engine.Drain(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if text := log.String(); !strings.Contains(text, "limits.max_unstored_bytes is reached") {
+		t.Errorf("%s", text)
 	}
 }
 

@@ -60,6 +60,11 @@ func wordsKnown() []string {
 	return slices.Compact(all)
 }
 
+// counts is what a metric counts, as people say it: lapsed of idem_lapsed_total.
+func counts(metric string) string {
+	return strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(metric, "idem_"), "_total"), "_", "-")
+}
+
 func (c *explainCmd) Run(w *world) error {
 	if c.Word == "" {
 		return w.printf("%s\n", strings.Join(wordsKnown(), "\n"))
@@ -67,7 +72,7 @@ func (c *explainCmd) Run(w *world) error {
 	word := c.Word[strings.LastIndexByte(c.Word, '/')+1:]
 	text, _ := problems.Page(word)
 	for _, m := range meanings() {
-		if m.word == word {
+		if m.word == word || m.kind == "metric" && counts(m.word) == word {
 			text += fmt.Sprintf("\n# %s (%s)\n\n%s\n", m.word, m.kind, m.text)
 		}
 	}

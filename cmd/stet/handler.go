@@ -23,6 +23,7 @@ func handler(e *stet.Engine, conf *config.Config, limits *stethttp.Limits, log *
 		Default:        conf.HTTP(limits),
 		Scope:          sharers.watch(conf),
 		ScopeByRoute:   slices.Contains(conf.Scope.Parts, "route"),
+		ScopeByHost:    slices.Contains(conf.Scope.Parts, "host"),
 		StrictCoverage: conf.StrictCoverage,
 		UpstreamKey:    upstreamKeys[conf.Policy.UpstreamKey],
 		KeepHeaders:    conf.ScopeHeaders(),

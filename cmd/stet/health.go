@@ -37,7 +37,7 @@ func (a *app) health() (store admin.Health, cache *admin.Health) {
 	calls := a.board.Calls()
 	store = admin.Health{Name: storeName(a.started), P50MS: calls.P50.Seconds() * 1e3, P99MS: calls.P99.Seconds() * 1e3}
 	breaker, guarded := stet.As[*breakerstore.Store](a.store.Store)
-	switch lost := a.durable.unready(); {
+	switch lost := a.watch.unready(); {
 	case lost != "":
 		store.Why = lost
 	case guarded && breaker.State() != breakerstore.Closed:

@@ -47,6 +47,9 @@ var jsonCommands = map[string][]string{
 	"keys bulk snooze":  {"--state", "unknown", "--for", "1h", "--reason", "r", "--yes"},
 	"keys bulk hand":    {"k_0123456789abcdef@fedcba9876543210", "--to", "ben", "--yes"},
 
+	"store show":   {},
+	"store accept": {"--reason", "r", "--yes"},
+
 	"incidents list": {},
 	"incidents show": {"i_1"},
 	"gateways":       {},
@@ -60,6 +63,7 @@ var jsonCommands = map[string][]string{
 	"outbox confirm": {"1", "--reason", "r", "--yes"},
 	"outbox discard": {"1", "--reason", "r", "--yes"},
 	"audit list":     {},
+	"audit erase":    {"--scope", "acme", "--reason", "r", "--yes"},
 	"status":         {"--fail-on", "none"},
 	"report":         {"--since", "1d"},
 	"doctor":         {"--config", "stet.yaml"},
@@ -81,7 +85,9 @@ var jsonDocuments = map[string]any{
 	"/api/v1/outbox":               listWith[admin.Message]("messages"),
 	"/api/v1/outbox/":              full[admin.Message](),
 	"/api/v1/audit":                listWith[admin.Entry]("entries"),
+	"/api/v1/audit/erase":          full[admin.Erased](),
 	"/api/v1/whoami":               full[admin.Whoami](),
+	"/api/v1/store":                full[admin.StoreIdentity](),
 	"/api/v1/status":               full[admin.Status](),
 	"/api/v1/bulk":                 map[string]string{"job": "bulk_1"},
 	"/api/v1/bulk/":                full[admin.Job](),

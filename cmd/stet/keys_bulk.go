@@ -217,6 +217,8 @@ func (v *watch) report() error {
 			fmt.Fprintf(v.w.stderr, "%s: %s\n", left, v.whyLeft())
 		}
 		return nil
+	case j.State == bulk.Newer:
+		return bulk.ErrNewer
 	case j.State == bulk.Stopped:
 		return fmt.Errorf("somebody stopped the job, with %s left; %s --reason TEXT goes on with it", left, resume)
 	case v.a.jobs != nil:

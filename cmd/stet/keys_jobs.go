@@ -95,6 +95,9 @@ type bulkResumeCmd struct {
 // Run also goes on with a job that Ctrl-C left on its store, which is not stopped.
 func (c *bulkResumeCmd) Run(w *world, a *api) error {
 	j, err := a.Job(w.ctx, c.Job)
+	if err == nil && j.State == bulk.Newer {
+		return bulk.ErrNewer
+	}
 	if err == nil && j.State == bulk.Stopped {
 		if strings.TrimSpace(c.Reason) == "" {
 			return failf(exitUsage, "somebody stopped it; to go on takes --reason TEXT, which the audit trail keeps")

@@ -30,33 +30,38 @@ func (f *storeFlag) check(*world) error {
 type migrateUpCmd struct{ storeFlag }
 
 func (c *migrateUpCmd) Run(w *world) error {
-	return c.database(w, dsn.Serve, func(d dsn.DSN, db *sql.DB, _, want int) error {
+	return c.database(w, dsn.Serve, func(d dsn.DSN, db *sql.DB, have, want int) error {
 		if err := sqlstore.Migrate(w.ctx, db, d.Dialect()); err != nil {
 			return err
 		}
-		return w.printf("%s: the schema is version %d\n", d, want)
+		return w.printf("%s: the schema is version %d\n", d, max(have, want))
 	})
 }
 
 type migrateStatusCmd struct{ storeFlag }
 
 func (c *migrateStatusCmd) Run(w *world) error {
-	return c.database(w, dsn.Look, func(d dsn.DSN, _ *sql.DB, have, want int) error {
+	return c.database(w, dsn.Look, func(d dsn.DSN, db *sql.DB, have, want int) error {
 		verdict := "up to date"
 		switch {
 		case have < want:
 			verdict = fmt.Sprintf("version %d is needed; stet migrate up %s", want, d.Flag())
+		case have > want && sqlstore.Check(w.ctx, db, d.Dialect()) != nil:
+			verdict = fmt.Sprintf("made by a newer stet; this one knows version %d, and cannot work with it", want)
 		case have > want:
-			verdict = fmt.Sprintf("made by a newer stet; this one knows version %d", want)
+			verdict = fmt.Sprintf("made by a newer stet; this one knows version %d, and works with it", want)
 		}
 		return w.printf("%s: the schema is version %d: %s\n", d, have, verdict)
 	})
 }
 
-type migrateSQLCmd struct{ storeFlag }
+type migrateSQLCmd struct {
+	storeFlag
+	From int `placeholder:"N" help:"Only the steps after this version, as stet migrate status prints it (0)."`
+}
 
 func (c *migrateSQLCmd) Run(w *world) error {
-	return c.schema(w, func(d dsn.DSN) error { return w.printf("%s", d.Dialect().SQL()) })
+	return c.schema(w, func(d dsn.DSN) error { return w.printf("%s", d.Dialect().SQL(c.From)) })
 }
 
 // schema calls act with the address of an SQL store. With other stores there is nothing to do, and

@@ -89,7 +89,7 @@ func showMessage(m *admin.Message, w *world) error {
 	}
 	lines := []string{"id", strconv.FormatInt(m.ID, 10), "state", string(m.State), "topic", m.Topic, "name", m.Name,
 		"record", m.Record, "scope", m.Scope, "key", m.Key, "order key", m.OrderKey, "attempt", number(m.Attempt),
-		"downstream key", m.DownstreamKey, "downstream id", m.DownstreamID, "payload bytes", number(m.PayloadBytes),
+		"downstream key", m.DownstreamKey, "downstream id", m.DownstreamID, "key honoured", fmt.Sprint(m.KeyHonoured), "payload bytes", number(m.PayloadBytes),
 		"payload", string(m.Payload), "meta", meta, "damage", m.Damage, "created", w.when(m.CreatedAt),
 		"updated", w.when(m.UpdatedAt), "due", w.when(m.DueAt)}
 	for _, f := range m.Errors {
@@ -102,16 +102,24 @@ func showMessage(m *admin.Message, w *world) error {
 type settleCmd struct {
 	source
 	change
-	ID int64 `arg:"" help:"The message's number."`
+	ID        int64  `arg:"" help:"The message's number."`
+	IfVersion string `placeholder:"VERSION" help:"Settle the message only if it still has this version, as outbox show --json shows it."`
 }
 
 func (c *settleCmd) Run(w *world, a *api, k *kong.Context) error {
-	how := k.Selected().Name
+	how, seen := k.Selected().Name, admin.Settling{Reason: c.Reason, Version: c.IfVersion}
+	if seen.Version == "" { // what changes while the operator reads the question is not what was meant
+		var m admin.Message
+		if err := a.Get(w.ctx, adminclient.MessagePath(c.ID), &m); err != nil {
+			return noSuchMessage(err)
+		}
+		seen.Version = strconv.FormatInt(m.Version, 10)
+	}
 	if err := c.sure(w, fmt.Sprintf("%s message %d", how, c.ID)); err != nil {
 		return err
 	}
-	act := map[string]func(context.Context, int64, string) error{"retry": a.Retry, "confirm": a.Confirm, "discard": a.Discard}
-	if err := act[how](w.ctx, c.ID, c.Reason); err != nil {
+	act := map[string]func(context.Context, int64, admin.Settling) error{"retry": a.Retry, "confirm": a.Confirm, "discard": a.Discard}
+	if err := act[how](w.ctx, c.ID, seen); err != nil {
 		return noSuchMessage(err)
 	}
 	return c.done(w, 1)

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/cmd/internal/config"
@@ -25,8 +26,8 @@ type parts struct {
 	operatorsTLS *tls.Config  // likewise
 	keys         *sealstore.Keys
 
-	sweeper, reaper, reconciler maintenance.Loop
-	asked                       *reconcile.Reconciler // what bulk jobs ask with; nil: nothing
+	sweeper, reaper, reconciler, trimmer maintenance.Loop
+	asked                                *reconcile.Reconciler // what bulk jobs ask with; nil: nothing
 }
 
 func (a *app) make(conf *config.Config) (*parts, error) {
@@ -59,6 +60,9 @@ func (a *app) make(conf *config.Config) (*parts, error) {
 	}
 	p.sweeper = maintenance.Sweeper{Engine: a.engine, Every: conf.Keeper.SweepInterval.Duration()}
 	p.reaper = maintenance.Reaper{Engine: a.engine, Every: conf.Keeper.ReapInterval.Duration(), Batch: conf.Keeper.ReapBatch}
+	if days := conf.Audit.RetainDays; days > 0 {
+		p.trimmer = maintenance.Trimmer{Engine: a.engine, Age: time.Duration(days) * 24 * time.Hour}
+	}
 	if p.gate, err = handler(a.engine, conf, a.limits, a.log, a.sharers); err != nil {
 		return nil, &statusError{exitUsage, err}
 	}
@@ -72,7 +76,9 @@ func (a *app) install(p *parts) {
 	a.notices.set(p.notices)
 	a.shown.set(p.certificates, "h2", "http/1.1")
 	a.secure.set(p.operatorsTLS, "http/1.1")
-	a.server.SetTimeouts(timeouts(p.conf))
+	if err := a.server.SetTimeouts(timeouts(p.conf)); err != nil {
+		a.log.Error("the timeouts stay as they were", "error", err.Error())
+	}
 	a.server.SetHandler(p.gate)
 	if a.gate != nil {
 		a.gate.CloseIdle()
@@ -80,6 +86,7 @@ func (a *app) install(p *parts) {
 	a.loop(a.sweeper.Set(p.sweeper))
 	a.loop(a.reaper.Set(p.reaper))
 	a.loop(a.reconciler.Set(p.reconciler))
+	a.loop(a.trimmer.Set(p.trimmer))
 	a.jobs.AskWith(p.asked)
 	if a.level != nil {
 		_ = a.level.UnmarshalText([]byte(p.conf.LogLevel)) // checked before

@@ -17,7 +17,7 @@ func (a *app) reloads(ctx context.Context) {
 			return
 		case <-a.reload:
 			a.reloadOnce()
-			a.durable.soon()
+			a.watch.soon()
 		}
 	}
 }
@@ -57,6 +57,9 @@ func (a *app) next() (next *config.Config, late []config.Change, err error) {
 	if err := next.Hold(a.started); err != nil {
 		return nil, nil, fmt.Errorf("beside what takes a restart (%s): %w", paths(late), err)
 	}
+	if err := fits(next, a.store); err != nil {
+		return nil, nil, err
+	}
 	next.Stamp()
 	return next, late, nil
 }
@@ -68,14 +71,15 @@ func paths(changes []config.Change) string {
 
 // change puts next in force, beside which late waits for the next start.
 func (a *app) change(next *config.Config, late []config.Change) error {
-	a.limits.Set(next.LimitsConfig()) // what is made with them looks at them
+	if err := a.limits.Set(next.LimitsConfig()); err != nil { // what is made with them looks at them
+		return err
+	}
 	p, err := a.make(next)
 	if err == nil {
 		err = a.rekey(p.keys)
 	}
 	if err != nil {
-		a.limits.Set(a.conf.LimitsConfig())
-		return err
+		return errors.Join(err, a.limits.Set(a.conf.LimitsConfig()))
 	}
 	changes := config.Diff(a.conf, next)
 	a.waiting = late

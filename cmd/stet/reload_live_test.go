@@ -154,7 +154,7 @@ func TestReloadWebhookSecret(t *testing.T) { // D01
 			hold(t, "secret", secret(first))
 			gate := newReloading(t, creating(t), conf)
 			notice := func(key []byte) int {
-				const body = `{"scope":"s","key":"none","outcome":"completed","status":201}`
+				const body = `{"scope":"s","key":"none","outcome":"completed","fence":1,"status":201}`
 				at := gate.admin
 				if own {
 					at = "http://" + gate.app.hook.on.Addr().String()

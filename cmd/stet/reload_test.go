@@ -126,7 +126,8 @@ func creating(t *testing.T) string {
 // other are values of settings whose tags do not say what they may be; the files are those of
 // [files].
 var other = map[string]any{
-	"listen": "127.0.0.1:1", "admin.listen": "127.0.0.1:1", "upstream": "http://127.0.0.1:1", "trusted_proxies": []string{"10.0.0.0/8"},
+	"reconcile.probe.respond.status": 201,
+	"listen":                         "127.0.0.1:1", "admin.listen": "127.0.0.1:1", "upstream": "http://127.0.0.1:1", "trusted_proxies": []string{"10.0.0.0/8"},
 	"problem_base": "https://errors.example/", "cors.allow_origins": []string{"https://shop.example"}, "admin.hosts": []string{"stet.example"},
 	"store.dsn": "memory:?max_keys=7", "store.listen_dsn": "postgres://u:p@h/d", "store.cache": "memory:",
 	"tls.cert_file": "other.pem", "tls.key_file": "other.key", "tls.client_ca_file": "ca2.pem",
@@ -215,8 +216,11 @@ func another(path string, tag reflect.StructTag) any {
 	def := tag.Get("default")
 	if words, ok := tag.Lookup("enum"); ok {
 		all := strings.Split(words, "|")
-		if tag.Get("kind") == "slice" {
+		switch tag.Get("kind") {
+		case "slice":
 			return all[:1]
+		case "map": // by numbers
+			return map[int]string{502: all[0]}
 		}
 		return all[(slices.Index(all, def)+1)%len(all)]
 	}

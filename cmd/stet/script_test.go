@@ -213,7 +213,7 @@ func cmdSignal(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(gatewayOf(ts).cmd.Process.Signal(signalNames[args[0]]))
 }
 
-var signalNames = map[string]syscall.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "INT": syscall.SIGINT}
+var signalNames = map[string]syscall.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL}
 
 // cmdInsist sends a signal again and again: what comes within a second of the first counts as one
 // with it.

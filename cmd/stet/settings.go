@@ -13,7 +13,7 @@ type settings struct {
 	Upstream   string `name:"upstream" placeholder:"URL" env:"STET_UPSTREAM" sets:"upstream" help:"URL of the API behind the gateway."`
 	Listen     string `name:"listen" placeholder:"ADDR" env:"STET_LISTEN" sets:"listen" help:"Address that clients connect to (:8080)."`
 	Admin      string `name:"admin" placeholder:"ADDR" env:"STET_ADMIN" sets:"admin.listen" help:"Address that operators connect to (127.0.0.1:8081)."`
-	Store      string `name:"store" placeholder:"DSN" env:"STET_STORE" sets:"store.dsn" help:"Where records live: memory:, file:DIR, sqlite:PATH, pebble:DIR, postgres://…, mysql://…, redis://…, redis+cluster://… or redis+sentinel://… (sqlite:stet.db)."`
+	Store      string `name:"store" placeholder:"DSN" env:"STET_STORE" sets:"store.dsn" help:"Where records live: memory:, file:DIR, sqlite:PATH, postgres://…, mysql://…, redis://…, redis+cluster://… or redis+sentinel://… (sqlite:stet.db)."`
 	Profile    string `name:"profile" placeholder:"NAME" env:"STET_PROFILE" complete:"default,ietf,stripe,stripe-v2,seed-strict,gateway-compat" sets:"policy.profile" help:"A published dialect: default, ietf, stripe, stripe-v2, seed-strict, gateway-compat."`
 	PepperFile string `name:"pepper-file" placeholder:"FILE" env:"STET_PEPPER_FILE" sets:"store.pepper_file" help:"File with the secret that ids in logs and lists are derived with."`
 	KeysFile   string `name:"encryption-keys-file" placeholder:"FILE" env:"STET_ENCRYPTION_KEYS_FILE" sets:"store.encryption_keys_file" help:"File with the keys that stored records are encrypted with."`

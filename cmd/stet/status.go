@@ -13,13 +13,15 @@ import (
 
 type statusCmd struct {
 	source
-	FailOn []string `placeholder:"WHAT,…" default:"unknown,dead,outbox,store" help:"What ends the command with 6: unknown, dead, outbox, store, gateways, warnings; none: nothing does (unknown,dead,outbox,store)."`
+	FailOn []string `placeholder:"WHAT,…" default:"double,unknown,dead,outbox,store" help:"What ends the command with 6: double, unknown, dead, outbox, store, unstored, gateways, warnings; none: nothing does (double,unknown,dead,outbox,store)."`
 	JSON   bool     `name:"json" help:"Print the API's document."`
 }
 
 // pressing are the parts of a status that may need a person, by the words of --fail-on. Each says
 // what it is, or nothing.
 var pressing = map[string]func(s *admin.Status) string{
+	"double":   func(s *admin.Status) string { return some(len(s.Double), "double effect") },
+	"unstored": func(s *admin.Status) string { return unstored(s.Unstored) },
 	"unknown": func(s *admin.Status) string {
 		if s.Unread {
 			return "unknown outcomes, which could not be read"
@@ -86,8 +88,8 @@ func (w *world) screen(s *admin.Status, where string) error {
 	if s.Cache != nil {
 		cache = health(s.Cache)
 	}
-	lines := []string{"title", visible(s.Title), "at", instant(s.At), "unknown", waits, "outbox", outbox,
-		"store", health(&s.Store), "cache", cache, "gateways", gateways(s.Gateways), "requests", rates(s)}
+	lines := []string{"title", visible(s.Title), "at", instant(s.At), "double", doubles(s.Double), "unknown", waits, "outbox", outbox,
+		"store", health(&s.Store), "cache", cache, "unstored", unstored(s.Unstored), "gateways", gateways(s.Gateways), "requests", rates(s)}
 	_ = pairs(w.stdout, lines...)
 	if len(s.Incidents) > 0 {
 		fmt.Fprintln(w.stdout)
@@ -104,6 +106,23 @@ func (w *world) screen(s *admin.Status, where string) error {
 	return nil
 }
 
+// doubles says which keys had their effect twice, as far as no person has noted it; "" if none.
+func doubles(all []admin.Entry) string {
+	if len(all) == 0 {
+		return ""
+	}
+	return visible(fmt.Sprintf("EXECUTED TWICE: %s; the last: %s of scope %s, %s", plural(len(all), "key"), all[0].ID, all[0].Scope,
+		all[0].Evidence))
+}
+
+// unstored says what a process knows alone; "" if nothing.
+func unstored(u *admin.Unstored) string {
+	if u == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s that the store has not taken, %d bytes: do not kill the gateway", plural(u.Entries, "outcome"), u.Bytes)
+}
+
 // unknowns is how many outcomes are unknown, and which of them do not wait.
 func unknowns(unread bool, all, dead, snoozed int) string {
 	if unread {
@@ -116,6 +135,8 @@ func unknowns(unread bool, all, dead, snoozed int) string {
 // next is the command that fits best, with where it looks.
 func next(s *admin.Status, where string) string {
 	switch {
+	case len(s.Double) > 0:
+		return fmt.Sprintf("next: stet keys show %s%s, and stet explain double-effect", visible(s.Double[0].ID), where)
 	case len(s.Incidents) > 0:
 		return fmt.Sprintf("next: stet incidents show %s%s", visible(s.Incidents[0].ID), where)
 	case s.Unknown > 0: // all are snoozed

@@ -3,14 +3,18 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/cmd/internal/dsn"
+	"github.com/stet-dev/stet/internal/execution"
 	"github.com/stet-dev/stet/outbox"
 )
 
@@ -102,6 +106,70 @@ next: stet incidents show i1 --admin ` + at + `
 	if status, _, text := ran(t, "status", "--admin", documents(t, nil)); status != exitError ||
 		!strings.Contains(text, "it is of an older version") {
 		t.Errorf("an older gateway: %d %s", status, text)
+	}
+}
+
+// A double effect is told first, and ends with 6; what is not stored yet does if it is asked for.
+func TestStatusOfADoubleEffect(t *testing.T) { // K03c
+	s := admin.Status{At: time.Now(), Store: admin.Health{OK: true}, Unstored: &admin.Unstored{Entries: 2, Bytes: 4096},
+		Double: []admin.Entry{{ID: "k_0123456789abcdef", Scope: "acme", Evidence: "attempt 1 was answered 201, with 5 bytes, says gw-1:7"}}}
+	at := documents(t, map[string]any{"/api/v1/status": s})
+	status, screen, text := ran(t, "status", "--admin", at)
+	if status != exitFindings || text != "stet: to be looked at: 1 double effect\n" {
+		t.Errorf("%d %q", status, text)
+	}
+	for _, want := range []string{"EXECUTED TWICE: 1 key; the last: k_0123456789abcdef of scope acme, attempt 1 was answered 201",
+		"2 outcomes that the store has not taken, 4096 bytes: do not kill the gateway",
+		"next: stet keys show k_0123456789abcdef --admin " + at + ", and stet explain double-effect"} {
+		if !strings.Contains(screen, want) {
+			t.Errorf("no %q in\n%s", want, screen)
+		}
+	}
+	if status, _, _ := ran(t, "status", "--admin", at, "--fail-on", "unstored"); status != exitFindings {
+		t.Errorf("--fail-on unstored: %d", status)
+	}
+	s.Double = nil
+	if status, _, text := ran(t, "status", "--admin", documents(t, map[string]any{"/api/v1/status": s})); status != exitFine {
+		t.Errorf("%d %q", status, text)
+	}
+}
+
+// The same on a store: each command shows it, and a note ends it.
+func TestDoubleEffectOnAStore(t *testing.T) { // K03c
+	t.Chdir(t.TempDir())
+	const store = "sqlite:stet.db"
+	d, err := dsn.Parse(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := d.Open(t.Context(), dsn.Serve)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := stet.New(s, stet.Config{})
+	if err == nil {
+		err = execution.Double(t.Context(), e, stet.ID{Scope: "acme", Key: "twice"})
+	}
+	if err = errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	tag := e.Tag(stet.ID{Scope: "acme", Key: "twice"})
+	for _, c := range []struct {
+		args   []string
+		status exit
+		want   string
+	}{
+		{[]string{"status"}, exitFindings, "EXECUTED TWICE: 1 key; the last: " + tag},
+		{[]string{"keys", "list", "--cause", "double-effect"}, exitFine, tag},
+		{[]string{"keys", "show", tag}, exitFine, "double-effect"},
+		{[]string{"audit", "list", "--action", "double-effect"}, exitFine, tag},
+		{[]string{"keys", "note", tag, "--reason", "refunded re_17"}, exitFine, ""},
+		{[]string{"status"}, exitFine, "none"},
+	} {
+		status, out, errs := ran(t, append(c.args, "--store", store)...)
+		if status != c.status || !strings.Contains(out, c.want) {
+			t.Errorf("%q: %d\n%s%s", c.args, status, out, errs)
+		}
 	}
 }
 

@@ -23,9 +23,13 @@ type All interface {
 	stet.Counter
 	stet.Finder
 	stet.Historian
+	stet.Forgetter
 	stet.Reaper
 	stet.Binder
 	stet.Checker
+	stet.Sizer
+	stet.Heir
+	stet.Identified
 	LogSizer
 }
 
@@ -54,9 +58,13 @@ type Set struct {
 	stet.Counter
 	stet.Finder
 	stet.Historian
+	stet.Forgetter
 	stet.Reaper
 	stet.Binder
 	stet.Checker
+	stet.Sizer
+	stet.Heir
+	stet.Identified
 	LogSizer
 }
 
@@ -69,9 +77,13 @@ func Of(s stet.Store) (has Set) {
 	has.Counter, _ = stet.As[stet.Counter](s)
 	has.Finder, _ = stet.As[stet.Finder](s)
 	has.Historian, _ = stet.As[stet.Historian](s)
+	has.Forgetter, _ = stet.As[stet.Forgetter](s)
 	has.Reaper, _ = stet.As[stet.Reaper](s)
 	has.Binder, _ = stet.As[stet.Binder](s)
 	has.Checker, _ = stet.As[stet.Checker](s)
+	has.Sizer, _ = stet.As[stet.Sizer](s)
+	has.Heir, _ = stet.As[stet.Heir](s)
+	has.Identified, _ = stet.As[stet.Identified](s)
 	has.LogSizer, _ = stet.As[LogSizer](s)
 	return has
 }
@@ -90,9 +102,13 @@ func (has Set) Chain(wrapper stet.Store, as All, end stet.Store) stet.Store {
 		{has.Counter != nil, func(l link) stet.Store { return counter{l, as} }},
 		{has.Finder != nil, func(l link) stet.Store { return finder{l, as} }},
 		{has.Historian != nil, func(l link) stet.Store { return historian{l, as} }},
+		{has.Forgetter != nil, func(l link) stet.Store { return forgetter{l, as} }},
 		{has.Reaper != nil, func(l link) stet.Store { return reaper{l, as} }},
 		{has.Binder != nil, func(l link) stet.Store { return binder{l, as} }},
 		{has.Checker != nil, func(l link) stet.Store { return checker{l, as} }},
+		{has.Sizer != nil, func(l link) stet.Store { return sizer{l, as} }},
+		{has.Heir != nil, func(l link) stet.Store { return heir{l, as} }},
+		{has.Identified != nil, func(l link) stet.Store { return identified{l, as} }},
 		{has.LogSizer != nil, func(l link) stet.Store { return logSizer{l, as} }},
 	} {
 		if ability.there {
@@ -131,6 +147,10 @@ type (
 		link
 		stet.Historian
 	}
+	forgetter struct {
+		link
+		stet.Forgetter
+	}
 	reaper struct {
 		link
 		stet.Reaper
@@ -142,6 +162,18 @@ type (
 	checker struct {
 		link
 		stet.Checker
+	}
+	sizer struct {
+		link
+		stet.Sizer
+	}
+	heir struct {
+		link
+		stet.Heir
+	}
+	identified struct {
+		link
+		stet.Identified
 	}
 	logSizer struct {
 		link

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/ability"
@@ -25,7 +26,7 @@ func (a *able) List(context.Context, stet.Query) ([]stet.Head, string, error) {
 	return make([]stet.Head, 1), "more", nil
 }
 func (a *able) Count(context.Context, stet.Query) (int, error) { a.asked["Count"]++; return 1, nil }
-func (a *able) Find(context.Context, string) ([]stet.Head, error) {
+func (a *able) Find(context.Context, stet.Scope, string) ([]stet.Head, error) {
 	a.asked["Find"]++
 	return make([]stet.Head, 1), nil
 }
@@ -35,10 +36,29 @@ func (a *able) History(context.Context, stet.HistoryQuery) ([]stet.Change, strin
 }
 func (a *able) Append(context.Context, stet.Change) error { a.asked["Append"]++; return nil }
 func (a *able) Reap(context.Context, int) (int, error)    { a.asked["Reap"]++; return 1, nil }
-func (a *able) Bind(any) (stet.Store, error)              { a.asked["Bind"]++; return a, nil }
-func (a *able) Check(context.Context) error               { a.asked["Check"]++; return nil }
-func (a *able) LogSize() (int64, error)                   { a.asked["LogSize"]++; return 1, nil }
-func (a *able) Close() error                              { return errClosed }
+func (a *able) Trim(context.Context, time.Duration, int) (int, error) {
+	a.asked["Trim"]++
+	return 1, nil
+}
+func (a *able) Erase(context.Context, stet.HistoryQuery) (int, error) {
+	a.asked["Erase"]++
+	return 1, nil
+}
+func (a *able) Bind(any) (stet.Store, error) { a.asked["Bind"]++; return a, nil }
+func (a *able) Check(context.Context) error  { a.asked["Check"]++; return nil }
+func (a *able) Sizes() stet.Sizes            { a.asked["Sizes"]++; return stet.Sizes{} }
+func (a *able) Left() []stet.Head            { a.asked["Left"]++; return nil }
+func (a *able) LogSize() (int64, error)      { a.asked["LogSize"]++; return 1, nil }
+func (a *able) Identity(context.Context) (now, known stet.Identity, err error) {
+	a.asked["Identity"]++
+	return stet.Identity{ID: "i"}, stet.Identity{}, nil
+}
+func (a *able) Know(stet.Identity) { a.asked["Know"]++ }
+func (a *able) Accept(context.Context) (stet.Identity, error) {
+	a.asked["Accept"]++
+	return stet.Identity{ID: "i"}, nil
+}
+func (a *able) Close() error { return errClosed }
 
 var errClosed = errors.New("closed")
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/stet-dev/stet"
 )
@@ -31,6 +32,8 @@ const (
 	History
 	Append
 	Reap
+	Trim
+	Erase
 )
 
 // Verb reports whether every store has this call. The others are abilities.
@@ -67,7 +70,7 @@ type Store struct {
 
 var _ stet.Store = (*Store)(nil)
 
-// Wrap returns inner with around at each call that reads or writes records. Check, LogSize and Bind
+// Wrap returns inner with around at each call that reads or writes records. The other abilities
 // reach inner directly. If inTx is set, a store that is bound to a transaction is wrapped too;
 // otherwise its calls are between the caller and inner.
 func Wrap(inner stet.Store, around Around, inTx bool) *Store {
@@ -168,8 +171,8 @@ func (a *abilities) Count(ctx context.Context, q stet.Query) (int, error) {
 	return one(ctx, a.s, Count, q, a.has.Count)
 }
 
-func (a *abilities) Find(ctx context.Context, name string) ([]stet.Head, error) {
-	return one(ctx, a.s, Find, name, a.has.Find)
+func (a *abilities) Find(ctx context.Context, scope stet.Scope, name string) ([]stet.Head, error) {
+	return one(ctx, a.s, Find, name, func(ctx context.Context, name string) ([]stet.Head, error) { return a.has.Find(ctx, scope, name) })
 }
 
 func (a *abilities) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
@@ -185,6 +188,19 @@ func (a *abilities) Reap(ctx context.Context, limit int) (int, error) {
 	return one(ctx, a.s, Reap, limit, a.has.Reap)
 }
 
+func (a *abilities) Trim(ctx context.Context, age time.Duration, limit int) (int, error) {
+	return one(ctx, a.s, Trim, limit, func(ctx context.Context, limit int) (int, error) { return a.has.Trim(ctx, age, limit) })
+}
+
+func (a *abilities) Erase(ctx context.Context, q stet.HistoryQuery) (int, error) {
+	var n int
+	own, err := a.s.ask(ctx, Erase, q.ID, func(ctx context.Context) (err error) { n, err = a.has.Erase(ctx, q); return err })
+	if !own {
+		n = 0
+	}
+	return n, err
+}
+
 func (a *abilities) Bind(tx any) (stet.Store, error) {
 	bound, err := a.has.Bind(tx)
 	if err != nil || !a.s.inTx {
@@ -194,7 +210,15 @@ func (a *abilities) Bind(tx any) (stet.Store, error) {
 }
 
 func (a *abilities) Check(ctx context.Context) error { return a.has.Check(ctx) }
+func (a *abilities) Sizes() stet.Sizes               { return a.has.Sizes() }
+func (a *abilities) Left() []stet.Head               { return a.has.Left() }
 func (a *abilities) LogSize() (int64, error)         { return a.has.LogSize() }
+
+func (a *abilities) Identity(ctx context.Context) (now, known stet.Identity, err error) {
+	return a.has.Identity(ctx)
+}
+func (a *abilities) Know(known stet.Identity)                          { a.has.Know(known) }
+func (a *abilities) Accept(ctx context.Context) (stet.Identity, error) { return a.has.Accept(ctx) }
 
 // ask makes a call with results of its own, and reports whether err is the store's: else, the
 // caller gets none of them.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/ability"
@@ -46,17 +47,19 @@ func TestAroundSeesEveryCall(t *testing.T) {
 	wait := has.Wait(t.Context(), id, 1)
 	heads, next, list := has.List(t.Context(), stet.Query{})
 	n, count := has.Count(t.Context(), stet.Query{})
-	found, find := has.Find(t.Context(), "ch_1")
+	found, find := has.Find(t.Context(), "", "ch_1")
 	changes, after, history := has.History(t.Context(), stet.HistoryQuery{ID: id})
 	add := has.Append(t.Context(), stet.Change{ID: id})
 	reaped, reap := has.Reap(t.Context(), 9)
-	if err := errors.Join(wait, list, count, find, history, add, reap); err != nil {
+	trimmed, trim := has.Trim(t.Context(), time.Hour, 9)
+	erased, erase := has.Erase(t.Context(), stet.HistoryQuery{ID: id})
+	if err := errors.Join(wait, list, count, find, history, add, reap, trim, erase); err != nil {
 		t.Error(err)
 	}
-	if len(heads) != 1 || next != "more" || n != 1 || len(found) != 1 || len(changes) != 1 || after != "more" || reaped != 1 {
-		t.Error("the results of the store do not come through:", heads, next, n, found, changes, after, reaped)
+	if len(heads) != 1 || next != "more" || n != 1 || len(found) != 1 || len(changes) != 1 || after != "more" || reaped != 1 || trimmed != 1 || erased != 1 {
+		t.Error("the results of the store do not come through:", heads, next, n, found, changes, after, reaped, trimmed, erased)
 	}
-	want := []string{"0 k 1", "1 k 0", "2 k 2", "3 k 0", "4  0", "5 k 0", "6  0", "7  0", "8  0", "9 k 0", "10 k 0", "11  0"}
+	want := []string{"0 k 1", "1 k 0", "2 k 2", "3 k 0", "4  0", "5 k 0", "6  0", "7  0", "8  0", "9 k 0", "10 k 0", "11  0", "12  0", "13 k 0"}
 	if !slices.Equal(seen, want) {
 		t.Errorf("saw %q, not %q", seen, want)
 	}

@@ -2,7 +2,6 @@ package codec
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -129,17 +128,17 @@ func Owned(r stet.Record) stet.Record {
 	return r
 }
 
-// Check returns an error if h has a value that no store can keep.
+// Check returns [stet.ErrRefused] if h has a value that no store can keep.
 func Check(h *stet.Head) error {
 	switch {
 	case h.Version == 0 || h.Version > math.MaxInt64:
-		return errors.New("a version is a positive 63-bit number")
+		return fmt.Errorf("%w: a version is a positive 63-bit number", stet.ErrRefused)
 	case h.State < stet.Running || h.State > stet.Expired:
-		return fmt.Errorf("%s cannot be stored", h.State)
+		return fmt.Errorf("%w: %s cannot be stored", stet.ErrRefused, h.State)
 	case h.Kept > stet.KeptStatus:
-		return fmt.Errorf("%d is no Kept", h.Kept)
+		return fmt.Errorf("%w: %d is no Kept", stet.ErrRefused, h.Kept)
 	case !h.Rules.OnLapse.Valid():
-		return fmt.Errorf("%d is no LapseRule", h.Rules.OnLapse)
+		return fmt.Errorf("%w: %d is no LapseRule", stet.ErrRefused, h.Rules.OnLapse)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ import (
 // setup is what a case stands on. The zero value is what most do.
 type setup struct {
 	tls  bool              // it is also asked over TLS
-	with map[string]string // scope HEADER: whose request it is; key SYNTAX; early-data; max-body N; strict: coverage of the gateway
+	with map[string]string // scope HEADER: whose request it is; key SYNTAX; early-data; max-body N; methods LIST: those that are guarded; strict: coverage of the gateway
 	mode stethttp.Mode     // of everything but what a case switches off
 
 	handler http.Handler // instead of the recorder
@@ -37,6 +37,9 @@ func (s *setup) config() stethttp.Config {
 	c := stethttp.Config{Mode: s.mode}
 	_, c.EarlyData = s.with["early-data"]
 	c.Key.Syntax = map[string]stet.Syntax{"": 0, "opaque": stet.Opaque, "sf-string": stet.SFString}[s.with["key"]]
+	if methods := s.with["methods"]; methods != "" {
+		c.EnabledMethods = strings.Split(methods, ",")
+	}
 	if n, err := strconv.ParseInt(s.with["max-body"], 10, 64); err == nil {
 		c.MaxBody = n
 	}
@@ -123,6 +126,7 @@ func newGateway(s setup) *face {
 		KeepHeaders: slices.DeleteFunc([]string{s.with["scope"]}, func(h string) bool { return h == "" }),
 		Default:     s.config(),
 		Routes: []gateway.Route{{Match: "/public/", Config: off}, {Match: "POST /v1/pay", Config: s.config()},
+			{Match: "POST Pay.Example./hosted", Config: s.config()},
 			{Match: "GET " + probe, Config: off}},
 	})
 	if err != nil {
@@ -210,6 +214,7 @@ func (rec *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	got := recorded{method: r.Method, target: r.RequestURI, host: r.Host, length: r.ContentLength, header: r.Header.Clone()}
+	got.header["Host"] = []string{r.Host} // where net/http keeps it from those who look for a field
 	n := rec.note(-1, got)
 	body, err := io.ReadAll(r.Body)
 	got.body, got.broken, got.trailer = string(body), err != nil, r.Trailer.Clone()
@@ -270,6 +275,15 @@ func answerBy(w http.ResponseWriter, r *http.Request, n int) {
 		_, _ = io.WriteString(w, "summed")
 		h.Set("X-Sum", "7")
 		h.Set(http.TrailerPrefix+"X-Late", "yes")
+	case "aliases":
+		h["Stet.Outcome"], h["Idempotent_Replayed"] = []string{"unknown"}, []string{"true"}
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, "done")
+	case "alias-trailers":
+		h.Set("Trailer", "Stet.Outcome, X-Sum, Idempotency.Key")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, "done")
+		h["Stet.outcome"], h["X-Sum"], h["Idempotency.key"] = []string{"unknown"}, []string{"7"}, []string{"other"}
 	case "outcome-trailer":
 		h.Set("Trailer", "Stet-Outcome")
 		_, _ = io.WriteString(w, "who knows")

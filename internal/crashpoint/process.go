@@ -9,7 +9,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -153,9 +155,29 @@ func (p *Process) Wait(ctx context.Context) (killed bool, err error) {
 
 // End asks the process to end, and waits as Wait does.
 func (p *Process) End(ctx context.Context) (killed bool, err error) {
-	_ = p.stdin.Close()
+	p.Leave()
 	return p.Wait(ctx)
 }
+
+// Signal sends the process a signal, such as one that stops it for a while.
+func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
+
+// Stopped reports whether no thread of the process runs any more after a signal that stops it.
+// Where the system does not say so, it is taken to be.
+func (p *Process) Stopped() bool {
+	states, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+	for _, file := range states {
+		line, err := os.ReadFile(file)
+		_, after, _ := strings.Cut(string(line), ") ") // of the name, which may hold anything
+		if err == nil && !strings.HasPrefix(after, "T") {
+			return false
+		}
+	}
+	return true
+}
+
+// Leave asks the process to end, and does not wait.
+func (p *Process) Leave() { _ = p.stdin.Close() }
 
 // Kill ends the process as kill -9 does.
 func (p *Process) Kill() {

@@ -16,8 +16,11 @@ import (
 // safe for concurrent use.
 type Rules struct {
 	Methods        []string // upper case, such as POST; another spelling of one is refused
-	RefuseOverride bool     // refuse a request that names another one of Methods to be taken for; see [Rules.Enter]
-	MaxTarget      int      // bytes of a request target; 0: no limit
+	RefuseOverride bool     // refuse a request that names another one of Methods, or another target, to be taken for; see [Rules.Enter]
+	// Guarded says that requests of Methods have an outcome here. A GET among them is then no
+	// upgrade, whatever it offers.
+	Guarded   bool
+	MaxTarget int // bytes of a request target; 0: no limit
 }
 
 // Fault says why a request is not let in.
@@ -49,11 +52,13 @@ const BadFrame = "Stet-Bad-Frame"
 //
 // Enter refuses a request with the mark [BadFrame]; a method that is no token, is another spelling
 // of one of Methods, or is PRI; a target that is too long, has no path, or can be read in more than
-// one way (see [Path]); and, with RefuseOverride, a request whose X-HTTP-Method-Override,
-// X-HTTP-Method or X-Method-Override field, or _method query parameter, names one of Methods that
-// is not its own. It changes field values over HTTP/2, which lose white space around them (RFC 9110
+// one way (see [Path]); a host that has no form (see [Authority]), or a second one; and, with
+// RefuseOverride, a request whose X-HTTP-Method-Override, X-HTTP-Method, X-Method-Override or
+// X-Original-Method field, or _method query parameter, names one of Methods that is not its own, or
+// whose X-Original-URL, X-Rewrite-URL or X-Original-URI field names another target. It changes the
+// host to its form, and field values over HTTP/2, which lose white space around them (RFC 9110
 // section 5.5; net/http does this for HTTP/1 only), and withdraws the offer of another protocol
-// with any method but GET (see [Upgrades]).
+// with any method but a GET that is not Guarded (see [Upgrades]).
 func (d *Rules) Enter(r *http.Request) (*http.Request, *Fault) {
 	if r.Header[BadFrame] != nil {
 		return r, &Fault{badFraming, "The request has both a Content-Length and a Transfer-Encoding, or a Transfer-Encoding in HTTP/1.0, and readers " +
@@ -65,8 +70,16 @@ func (d *Rules) Enter(r *http.Request) (*http.Request, *Fault) {
 	if f := d.override(r); f != nil { // reads the query, whose length target has bounded
 		return r, f
 	}
+	host, f := authority(r)
+	if f != nil {
+		return r, f
+	}
 	entered := r
-	if r.Header["Upgrade"] != nil && r.Method != http.MethodGet {
+	if host != r.Host {
+		entered = copied(entered)
+		entered.Host = host
+	}
+	if r.Header["Upgrade"] != nil && (r.Method != http.MethodGet || d.Guarded && slices.Contains(d.Methods, r.Method)) {
 		entered = copied(entered)
 		withdrawUpgrade(entered.Header)
 	}
@@ -112,7 +125,7 @@ func padded(r *http.Request) bool {
 			return true
 		}
 	}
-	return isPadded(r.Host)
+	return false
 }
 
 func trim(r *http.Request) {
@@ -121,7 +134,6 @@ func trim(r *http.Request) {
 			lines[i] = strings.Trim(v, whitespace)
 		}
 	}
-	r.Host = strings.Trim(r.Host, whitespace)
 }
 
 // Sender returns the address that a request came from, or none if it came through a Unix socket.

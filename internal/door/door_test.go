@@ -142,6 +142,31 @@ func TestOverrides(t *testing.T) { // C04
 	}
 }
 
+// A target in a field, as Symfony, Laminas and IIS take it, is another request's.
+func TestTargetsInFields(t *testing.T) { // H05
+	strict := rules
+	strict.RefuseOverride = true
+	for _, c := range []struct {
+		name, value string
+		same        bool
+	}{
+		{"X-Original-Url", "/v1/refunds", false}, {"X-Rewrite-Url", "/v1/pay?amount=2", false}, {"X-Original-Uri", "/v1/pay", false},
+		{"X.Original.Url", "/v1/refunds", false}, {"X_rewrite_url", "/v1/refunds", false}, {"X-Original-Url", "", false},
+		{"X-Original-Url", "https://other.example/v1/refunds?amount=1", false},
+		{"X-Original-Url", "/v1/pay?amount=1", true}, {"X-Original-Url", " https://api.example/v1/pay?amount=1", true}, {"X-Original-Uri", "/v1/pay?amount=1", true},
+		{"X-Original", "/v1/refunds", true},
+	} {
+		r := sent("POST", "/v1/pay?amount=1")
+		r.Header[c.name] = []string{c.value}
+		if _, f := rules.Enter(r); f != nil {
+			t.Errorf("%+v, overrides are ignored: %+v", c, f)
+		}
+		if _, f := strict.Enter(r); c.same && f != nil || !c.same && (kindOf(f) != badTarget || !strings.Contains(f.Detail, "another target")) {
+			t.Errorf("%+v: %+v", c, f)
+		}
+	}
+}
+
 func TestBadFrames(t *testing.T) {
 	r := sent("post", "/a#b")
 	r.Header[BadFrame] = []string{"3"}

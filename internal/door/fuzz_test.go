@@ -138,12 +138,12 @@ func judged(t *testing.T, r *http.Request) {
 // FuzzEnter: nothing makes it panic, what it returned it lets in again unchanged, and the server's
 // request stays as it is.
 func FuzzEnter(f *testing.F) {
-	f.Add("POST", "/v1/x", "", "X-Tenant-Id", " sec\t", "Upgrade", uint8(2))
-	f.Add("post", "/a#b", "x=%zz;_method=PUT", "Upgrade", "websocket", "keep-alive, upgrade", uint8(1))
-	f.Add("GET", "", "_method=POST", "X_http_method_override", " POST ", ",,", uint8(1))
-	f.Fuzz(func(t *testing.T, method, path, query, name, value, connection string, major uint8) {
+	f.Add("POST", "/v1/x", "", "X-Tenant-Id", " sec\t", "Upgrade", " API.Example.:080", uint8(2))
+	f.Add("post", "/a#b", "x=%zz;_method=PUT", "Upgrade", "websocket", "keep-alive, upgrade", "[0::1]:443", uint8(1))
+	f.Add("GET", "", "_method=POST", "X_http_method_override", " POST ", ",,", "a,b", uint8(1))
+	f.Fuzz(func(t *testing.T, method, path, query, name, value, connection, host string, major uint8) {
 		for _, sent := range []string{"", path + "?" + query, query} {
-			r := &http.Request{Method: method, URL: &url.URL{Path: path, RawQuery: query}, RequestURI: sent, ProtoMajor: int(major % 4), Host: value,
+			r := &http.Request{Method: method, URL: &url.URL{Path: path, RawQuery: query}, RequestURI: sent, ProtoMajor: int(major % 4), Host: host,
 				Header: http.Header{http.CanonicalHeaderKey(name): {value, value + connection}}}
 			if connection != "" {
 				r.Header["Connection"] = []string{connection, value}
@@ -151,7 +151,7 @@ func FuzzEnter(f *testing.F) {
 			header := r.Header.Clone()
 			for _, d := range []Rules{{}, rules, {Methods: rules.Methods, RefuseOverride: true, MaxTarget: 10}} {
 				once, fault := d.Enter(r)
-				if !reflect.DeepEqual(r.Header, header) || r.Host != value {
+				if !reflect.DeepEqual(r.Header, header) || r.Host != host {
 					t.Fatalf("the server's request was changed: %v", r.Header)
 				}
 				if fault != nil {

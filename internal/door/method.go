@@ -1,6 +1,7 @@
 package door
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -42,17 +43,21 @@ func (d *Rules) named(s string) string {
 	return ""
 }
 
-// override looks for another method that a framework would use instead of the request's. CGI and
-// what descends from it read an underscore in a field's name as a hyphen.
+// override looks for another method, or another target, that a framework would use instead of the
+// request's.
 func (d *Rules) override(r *http.Request) *Fault {
 	if !d.RefuseOverride {
 		return nil
 	}
 	for name, lines := range r.Header {
-		switch http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")) {
-		case "X-Http-Method-Override", "X-Http-Method", "X-Method-Override":
+		switch Name(name) {
+		case "X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Original-Method":
 			if f := d.overridden(r.Method, lines, "A header field"); f != nil {
 				return f
+			}
+		case "X-Original-Url", "X-Rewrite-Url", "X-Original-Uri": // Symfony, Laminas and IIS take the first two for the target
+			if slices.ContainsFunc(lines, func(v string) bool { return namesAnother(r, v) }) {
+				return &otherTarget
 			}
 		}
 	}
@@ -63,6 +68,27 @@ func (d *Rules) override(r *http.Request) *Fault {
 	// none to the others.
 	query, _ := url.ParseQuery(strings.ReplaceAll(r.URL.RawQuery, ";", "&"))
 	return d.overridden(r.Method, query["_method"], "The query parameter _method")
+}
+
+var otherTarget = Fault{badTarget, "A header field asks for the request to be taken for another target. Send that as the request's target."}
+
+// namesAnother reports whether a target, which may have a scheme and a host, is another one than
+// the request's.
+func namesAnother(r *http.Request, target string) bool {
+	own := r.RequestURI
+	if own == "" {
+		own = r.URL.RequestURI()
+	}
+	return origin(strings.Trim(target, whitespace)) != origin(own)
+}
+
+// origin returns the origin-form of a target: path and query as they were sent.
+func origin(target string) string {
+	path := cmp.Or(Path(target), "/")
+	if _, query, has := strings.Cut(target, "?"); has {
+		return path + "?" + query
+	}
+	return path
 }
 
 func (d *Rules) overridden(own string, values []string, where string) *Fault {

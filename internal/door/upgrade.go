@@ -7,8 +7,8 @@ import (
 
 // Upgrades reports whether a request may switch its connection to another protocol: a GET with such
 // an offer, as WebSocket's is (RFC 9110 section 7.8), or the extended CONNECT of HTTP/2 (RFC 8441).
-// A request with a method that changes something has an outcome, whatever else it offers; there the
-// offer is ignored, as any server may do.
+// A request with a method that changes something has an outcome, whatever else it offers, and so
+// has a guarded GET; there the offer is ignored, as any server may do: see [Rules.Enter].
 func Upgrades(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet:

@@ -20,7 +20,7 @@ var arrays = sync.Pool{New: func() any { b := make([]byte, 0, first); return &b 
 
 // Buffer holds bytes of an owner in memory, and counts them. It is not safe for concurrent use.
 type Buffer struct {
-	hold hold
+	hold Hold
 	data *[]byte // nil: nothing was put into it
 }
 
@@ -140,11 +140,4 @@ func (b *Buffer) Drop() {
 func (b *Buffer) Leave() {
 	b.data = nil
 	b.hold.Free()
-}
-
-// Lend is Leave, but the bytes stay counted until what it returns is called.
-func (b *Buffer) Lend() (free func()) {
-	h := b.hold
-	b.data, b.hold.n = nil, 0
-	return h.Free
 }

@@ -109,19 +109,19 @@ func (l *Ledger) give(o Owner, n int64) {
 	l.total.Add(-n)
 }
 
-// hold is what one owner holds for one purpose. It is not safe for concurrent use.
-type hold struct {
+// Hold is what one owner holds for one purpose. It is not safe for concurrent use.
+type Hold struct {
 	ledger *Ledger
 	owner  Owner
 	n      int64
 }
 
 // Hold returns a hold of nothing.
-func (l *Ledger) Hold(o Owner) hold { return hold{ledger: l, owner: o} }
+func (l *Ledger) Hold(o Owner) Hold { return Hold{ledger: l, owner: o} }
 
 // Raise lets the hold be of n bytes, where it is of less. It reports false, and changes nothing,
 // where there is no room.
-func (h *hold) Raise(n int64, small bool) bool {
+func (h *Hold) Raise(n int64, small bool) bool {
 	if n > h.n {
 		if !h.ledger.take(h.owner, n-h.n, small) {
 			return false
@@ -132,7 +132,7 @@ func (h *hold) Raise(n int64, small bool) bool {
 }
 
 // Free ends the hold. Again it does nothing.
-func (h *hold) Free() {
+func (h *Hold) Free() {
 	if h.n > 0 {
 		h.ledger.give(h.owner, h.n)
 		h.n = 0

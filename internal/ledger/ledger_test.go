@@ -32,7 +32,7 @@ func TestWhoGetsWhat(t *testing.T) { // C11
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := New(1024*kib, 128*kib, 0.5)
-			var holds []*hold
+			var holds []*Hold
 			var sum int64
 			for i, b := range bids {
 				h := l.Hold(l.Owner(b.owner))
@@ -120,7 +120,7 @@ func TestNeverMoreThanTheWhole(t *testing.T) { // C11
 		}
 	}()
 	for range 500 {
-		holds := make([]hold, 8)
+		holds := make([]Hold, 8)
 		for i := range holds {
 			all.Go(func() {
 				holds[i] = l.Hold(l.Owner(fmt.Sprint(i)))
@@ -216,11 +216,7 @@ func TestAppend(t *testing.T) {
 		if !bytes.Equal(b.Bytes(), want) {
 			t.Errorf("pieces of %d were put together wrongly", piece)
 		}
-		free := b.Lend()
-		if b.Drop(); l.Held() == 0 {
-			t.Error("what was lent does not count")
-		}
-		free()
+		b.Leave()
 		empty(t, l)
 	}
 	l := New(1000, 0, 1) // less than a buffer begins with

@@ -39,14 +39,36 @@
 #ifndef LEARN
 #define LEARN 1       /* what a call brought is stored with the recovery point after it, before anything else */
 #endif
-#ifndef ATTEMPT
-#define ATTEMPT 1     /* a notice that nothing happened says of which attempt, and is heeded for no other */
+/* What a notice names the execution by that it is about. It is heeded where that matches, and nowhere else. */
+#define BY_FENCE 1
+#define BY_VERSION 2  /* of the record that a person decided on */
+#define BY_INSTANT 3  /* the attempt, with an instant within it */
+#define BY_KEY 4      /* the key that was sent further down: it names a life */
+#define BY_ATTEMPT 5  /* the attempt alone, which begins at 1 in each life: the rule before, which frees another life (K01) */
+#define BY_NOTHING 6
+#ifndef NAMES
+#define NAMES BY_FENCE
+#endif
+#ifndef KEY_FREES
+#define KEY_FREES 0   /* the key that was sent further down is enough for the statement that nothing happened */
+#endif
+#ifndef ASSERTS
+#define ASSERTS 1     /* a provider also says that the effect happened */
+#endif
+#ifndef ADOPT
+#define ADOPT 1       /* evidence decides whether: a handler's answer that is held with the record is what retries receive */
+#endif
+#ifndef TELL
+#define TELL 1        /* a handler that comes back after another execution has begun is proof of two effects */
+#endif
+#ifndef OVERRIDE
+#define OVERRIDE 0    /* an operator frees a key once, and is wrong: two effects are theirs */
 #endif
 #ifndef TOMBSTONE
 #define TOMBSTONE 1   /* who takes back a write whose answer was lost leaves something that a copy of it cannot land on */
 #endif
 #ifndef NOTICES
-#define NOTICES 0     /* a provider sends a notice */
+#define NOTICES 0     /* a provider sends notices: that the effect happened, or that it did not and will not */
 #endif
 #ifndef LATE
 #define LATE 0        /* copies of one write of a request land when they like */
@@ -66,7 +88,7 @@
 
 mtype = { none, running, completed, retryable, unknown, expired };
 
-mtype = { request, holder, sweeper, reconciler, reaper, completer, notice, undo };
+mtype = { request, holder, sweeper, reconciler, reaper, completer, notice, operator, undo };
 
 mtype state = none;
 byte version = 0;  /* of the record; each write draws another */
@@ -79,7 +101,14 @@ byte voided = 0;   /* claims up to this one are refused further down */
 bool unsent = false; /* in the record: it is known that the call after its recovery point was not made */
 byte learnt = 0;     /* in the record: its recovery point is after the call, which brought this */
 
-byte fence = 0;    /* grows with every execution of the key, through all its lives */
+byte created = 0;  /* in the record: when this life began. The last version drawn is the clock: an execution takes an instant at least */
+byte attempt = 0;  /* in the record: executions in this life */
+byte fence = 0;    /* of the record's execution */
+int acted = 0;     /* a bit for each fence of which the effect was had in this life */
+byte held = 0;     /* in the record: an answer of its handler that came too late */
+bool wrong = false; /* an operator has freed the key against the facts: a handler may have its effect at any time from then, in whatever life */
+byte heard = 0;    /* with OVERRIDE: how many handlers that had their effect in this life have come back to say so */
+bool loud = false;  /* it was told that an execution that was given up had its effect in this life */
 byte sent = 0;     /* the version that the write on the wire would give the record, and the one it replaces; 0: it creates it */
 byte over = 0;
 bool undone = false; /* its sender has taken it back, and the record has not been removed since by rule */
@@ -91,17 +120,38 @@ inline move(who, from, to) { assert(state == from); state = to; drawn++; version
 inline answer(r) {
   if
   :: answered == 0 -> answered = r
-  :: else -> assert(answered == r || (ANSWER && answered % RECONCILED == r % RECONCILED)) /* I2; the outcome is one in any case */
+  :: else -> assert(answered == r || (ANSWER && held == 0 && answered % RECONCILED == r % RECONCILED)) /* I2; the outcome is one in any case */
   fi
 }
 
 byte life = 0;
 
+#define FENCES (NOTICES || ANSWER)
+
+/* granted: an execution begins. Its fence is higher than that of any before, in whatever life (I3). */
 inline granted() {
   if
-  :: NOTICES -> fence++
+  :: FENCES && attempt == 0 -> created = drawn
+  :: else
+  fi;
+  if
+  :: FENCES -> attempt++; assert(created + attempt > fence); fence = created + attempt; own = fence
   :: else
   fi
+}
+
+/* had is the effect of the execution with this fence. */
+#define has_acted(f) ((acted >> (f)) & 1)
+inline had(v, f) { assert(f < 31); effects++; by = v; acted = acted | (1 << f); assert(effects <= 1 || wrong) /* I1 */ }
+
+/* find is the answer that evidence of an effect leaves: what is held of the handler's own, else one that is made up (K02). */
+inline find() {
+  assert(stored == 0 && by != 0); /* I14: it is the effect of this life */
+  if
+  :: held != 0 && ADOPT -> stored = held
+  :: else -> stored = by + RECONCILED
+  fi;
+  assert(held == 0 || stored == held)
 }
 
 /* removed: what is sent now may land on nothing. */
@@ -118,7 +168,9 @@ inline copied(before) {
 /* never_ran: what was taken back is nothing that anybody could be in doubt about. */
 #define never_ran (LATE && undone && version == sent)
 
-inline newlife() { life++; effects = 0; by = 0; answered = 0; stored = 0; unsent = false; learnt = 0 }
+inline newlife() {
+  life++; effects = 0; by = 0; answered = 0; stored = 0; unsent = false; learnt = 0; attempt = 0; acted = 0; held = 0; heard = 0; loud = false
+}
 
 /* mine: the record is as this holder left it. */
 #define mine(v) (!FENCING || version == v)
@@ -133,9 +185,9 @@ inline take(who) {
 inline committed() {
   atomic {
     if
-    :: FENCING && mine(claim) && state == running -> effects++; by = claim; effect = claim; assert(effects <= 1); /* I1 */
+    :: FENCING && mine(claim) && state == running -> had(claim, own); effect = claim;
          move(holder, running, completed); stored = effect; answer(stored)
-    :: !FENCING -> effects++; by = claim; assert(effects <= 1)
+    :: !FENCING -> had(claim, own)
     :: else
     fi
   }
@@ -176,9 +228,8 @@ inline run_claim() {
     if
     :: effect > 0 /* it was had before the recovery point */
     :: effect == 0 && claim <= voided -> goto end
-    :: else -> effects++; by = claim; effect = claim; born = life
-    fi;
-    assert(effects <= 1) /* I1 */
+    :: else -> had(claim, own); effect = claim; born = life
+    fi
   }
 
   if
@@ -193,7 +244,7 @@ inline run_claim() {
        fi }
   :: atomic { ANSWER || !STORE_FIRST -> /* the store stays away, or is asked later */
        if
-       :: life == born -> answer(effect)
+       :: life == born -> answer(effect); told = true
        :: else /* what a life that has ended answered is not this one's */
        fi }
   :: skip
@@ -208,10 +259,18 @@ inline run_claim() {
     if
     :: mine(claim) && state == running -> move(holder, running, completed); assert(stored == 0); stored = effect; answer(stored) /* I3 */
     :: mine(claim) && state == unknown && FENCING -> move(holder, unknown, completed); assert(stored == 0); stored = effect; answer(stored) /* now it can */
-    :: !mine(claim) && state == unknown && life == born -> move(holder, unknown, unknown) /* too late: it is evidence, and changes nothing */
-    :: !mine(claim) && state == retryable && life == born -> move(holder, retryable, unknown) /* it contradicts what freed the key */
+    :: !mine(claim) && life == born && own == fence && told && state == unknown && held == 0 -> /* its client has the answer: that is the result */
+         move(holder, unknown, completed); assert(stored == 0); stored = effect; answer(stored)
+    :: !mine(claim) && life == born && own == fence && !told && state == unknown -> move(holder, unknown, unknown); held = effect /* evidence */
+    :: !mine(claim) && life == born && own == fence && state == retryable -> move(holder, retryable, unknown); held = effect /* it contradicts what freed the key */
+    :: OVERRIDE && TELL && !mine(claim) && life == born && (own != fence || state == none) ->
+         loud = true /* another has begun since, or its record is gone: it is told, and changes nothing */
     :: !FENCING && state != running -> assert(stored == 0 || stored == claim); state = completed; stored = claim; answer(stored)
     :: else -> skip /* overtaken: the record says what its answer is */
+    fi;
+    if
+    :: OVERRIDE && life == born -> heard++; assert(heard < 2 || loud) /* K03 */
+    :: else
     fi
   }
 }
@@ -229,8 +288,8 @@ inline take_back() {
 }
 
 proctype Request() {
-  byte claim = 0, effect = 0, born = life, over_was = 0;
-  bool doubt = false, lost = false;
+  byte claim = 0, effect = 0, born = life, over_was = 0, own = 0;
+  bool doubt = false, lost = false, told = false;
 
   atomic { /* Begin: read, judge, write by compare-and-set */
     if
@@ -271,7 +330,7 @@ end: skip
 }
 
 proctype Wire() {
-  byte i;
+  byte i, own;
 endidle:
   sent != 0;
   for (i : 1 .. 2) {
@@ -285,24 +344,55 @@ endidle:
   }
 }
 
-/* A provider says that the call of an attempt was not made, and makes it so; its notice comes late, and comes again. */
+#if NAMES == BY_FENCE
+#define named (fence == the_fence)
+#elif NAMES == BY_VERSION
+#define named (version == the_version)
+#elif NAMES == BY_INSTANT
+#define named (attempt == the_attempt && created <= the_instant)
+#elif NAMES == BY_KEY
+#define named (life == the_life && (happened || KEY_FREES))
+#elif NAMES == BY_ATTEMPT
+#define named (attempt == the_attempt)
+#else
+#define named true
+#endif
+
+/* A provider knows what became of the execution that is in doubt. If it had no effect, the provider sees to it that it never will. Its
+ * notice comes late, and comes again, in whatever life. */
 proctype Provider() {
-  byte i, about;
+  byte i, the_fence, the_version, the_attempt, the_instant, the_life;
+  bool happened;
 endidle:
-  atomic { state == unknown && effects == 0 -> about = fence; voided = drawn }
+  atomic { state == unknown && (ASSERTS || !has_acted(fence)) ->
+    the_fence = fence; the_version = version; the_attempt = attempt; the_instant = drawn; the_life = life; happened = has_acted(fence);
+    if
+    :: happened
+    :: else -> voided = drawn
+    fi
+  }
   for (i : 1 .. 2) {
     atomic {
       if
-      :: state == unknown && (!ATTEMPT || fence == about) -> move(notice, unknown, retryable)
+      :: state == unknown && named && happened -> move(notice, unknown, completed);
+           assert(has_acted(fence) || NAMES == BY_KEY); find() /* a true statement about an earlier execution ends nothing */
+      :: state == unknown && named && !happened && held == 0 -> move(notice, unknown, retryable)
+      :: OVERRIDE && happened && life == the_life && the_fence < fence -> loud = true
       :: true
       fi
     }
   }
 }
 
+/* An operator who is wrong once. The history has their name. */
+proctype Operator() {
+endidle:
+  atomic { state == unknown && held == 0 -> wrong = true; move(operator, unknown, retryable) }
+}
+
 proctype Completer() { /* no client comes again */
-  byte claim = 0, effect = 0, born = 0;
-  bool doubt = false;
+  byte claim = 0, effect = 0, born = 0, own = 0;
+  bool doubt = false, told = false;
 
 endidle:
   atomic {
@@ -339,12 +429,12 @@ proctype Reconciler() {
          fi }
        atomic {
          if
-         :: state == running && version == seen && found -> move(reconciler, running, completed); assert(stored == 0); stored = by + RECONCILED
+         :: state == running && version == seen && found -> move(reconciler, running, completed); find()
          :: state == running && version == seen && !found -> move(reconciler, running, retryable)
          :: RESUME && state == running && version == seen && found -> move(reconciler, running, running); learnt = by
          :: RESUME && state == running && version == seen && !found -> move(reconciler, running, running); unsent = true
-         :: state == unknown && version == seen && found -> move(reconciler, unknown, completed); assert(stored == 0); stored = by + RECONCILED
-         :: state == unknown && version == seen && !found -> move(reconciler, unknown, retryable)
+         :: state == unknown && version == seen && found -> move(reconciler, unknown, completed); find()
+         :: state == unknown && version == seen && !found && held == 0 -> move(reconciler, unknown, retryable)
          :: RESUME && state == unknown && version == seen && found -> move(reconciler, unknown, running); learnt = by /* for one phase */
          :: RESUME && state == unknown && version == seen && !found -> move(reconciler, unknown, running); unsent = true
          :: else
@@ -379,6 +469,9 @@ init {
 #endif
 #if NOTICES
     run Provider();
+#endif
+#if OVERRIDE
+    run Operator();
 #endif
 #if LATE
     run Wire();

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,10 +55,18 @@ var resumed = []string{"RESUME=1", "REQUESTS=2", "COMPLETERS=1"}
 
 // noticed: a provider's notice, which comes late and comes again, is what ends a doubt. late:
 // copies of a request's write land after it was taken back, and after the record was removed.
-var noticed, late = []string{"NOTICES=1", "RECONCILERS=0"}, []string{"LATE=1", "REQUESTS=2"}
+// overridden: an operator frees a key whose effect was had, or is still to come.
+var (
+	noticed    = []string{"NOTICES=1", "RECONCILERS=0"}
+	late       = []string{"LATE=1", "REQUESTS=2"}
+	overridden = with(noticed, "OVERRIDE=1", "REQUESTS=2")
+)
 
-func TestPromisesHold(t *testing.T) { // I1, I2, I3, I10, I14, A01, A14
+func with(switches []string, more ...string) []string { return slices.Concat(switches, more) }
+
+func TestPromisesHold(t *testing.T) { // I1, I2, I3, I10, I14, A01, A14, K01, K02, K03
 	for _, switches := range [][]string{nil, {"ANSWER=1"}, {"ATOMIC=1"}, resumed, noticed, late, {"LATE=1", "NOTICES=1", "RECONCILERS=0", "REQUESTS=2"},
+		with(noticed, "NAMES=BY_VERSION"), with(noticed, "NAMES=BY_INSTANT"), with(noticed, "NAMES=BY_KEY"), overridden,
 		{"RARE=1", "REQUESTS=2"}, {"RARE=1", "RESUME=1", "REQUESTS=1", "COMPLETERS=1"}} {
 		t.Run(strings.Join(switches, ","), func(t *testing.T) {
 			t.Parallel() // a search has one thread
@@ -80,28 +89,39 @@ func states(out string) string {
 	return "no states"
 }
 
-// TestEveryRuleIsNeeded drops one rule after the other: each has to be missed.
+// TestEveryRuleIsNeeded drops one rule after the other: each has to be missed. The last few are the
+// rule before, by which a notice named its attempt alone, and the names that are worth too little.
 func TestEveryRuleIsNeeded(t *testing.T) {
 	for _, c := range []struct {
 		rule, broken string
 		with         []string
 	}{
-		{"FENCING", "", nil},                            // an overtaken holder writes over another's result, or frees the key
-		{"LAPSE_UNKNOWN", "effects<=1", nil},            // a lapsed lease runs again
-		{"PROOF", "effects<=1", nil},                    // what may have happened frees the key
-		{"KEEP_LIVE", "effects<=1", nil},                // retention ends a running record
-		{"SETTLE", "effects<=1", nil},                   // no trace is taken for proof
-		{"STORE_FIRST", "answered", nil},                // an answer leaves, and is not what is stored
-		{"DOUBT", "effects<=1", resumed},                // a run that goes on makes a call that may have been made
-		{"LEARN", "effects<=1", resumed},                // a recovery point does not hold what was learnt before it
-		{"SETTLE", "effects<=1", resumed},               // a phase is vouched for by no trace of it
-		{"FENCING", "effects<=1", []string{"ATOMIC=1"}}, // a transaction is committed whose run was given up
-		{"ATTEMPT", "effects<=1", noticed},              // a notice frees another attempt than the one it is about
-		{"TOMBSTONE", "undone", late},                   // a copy of a write that was taken back leaves a doubt about what never ran
+		{"FENCING", "", nil},                                               // an overtaken holder writes over another's result, or frees the key
+		{"LAPSE_UNKNOWN", "effects<=1", nil},                               // a lapsed lease runs again
+		{"PROOF", "effects<=1", nil},                                       // what may have happened frees the key
+		{"KEEP_LIVE", "effects<=1", nil},                                   // retention ends a running record
+		{"SETTLE", "effects<=1", nil},                                      // no trace is taken for proof
+		{"STORE_FIRST", "answered", nil},                                   // an answer leaves, and is not what is stored
+		{"DOUBT", "effects<=1", resumed},                                   // a run that goes on makes a call that may have been made
+		{"LEARN", "effects<=1", resumed},                                   // a recovery point does not hold what was learnt before it
+		{"SETTLE", "effects<=1", resumed},                                  // a phase is vouched for by no trace of it
+		{"FENCING", "effects<=1", []string{"ATOMIC=1"}},                    // a transaction is committed whose run was given up
+		{"ADOPT", "stored==held", nil},                                     // what a probe made up takes the place of the handler's answer
+		{"TELL", "loud", overridden},                                       // two effects, which are not told
+		{"TOMBSTONE", "undone", late},                                      // a copy of a write that was taken back leaves a doubt about what never ran
+		{"", "effects<=1", with(noticed, "NAMES=BY_ATTEMPT", "ASSERTS=0")}, // that nothing happened, and that in another life
+		{"", "acted>>fence", with(noticed, "NAMES=BY_ATTEMPT")},            // that it happened, and that in another life
+		{"", "effects<=1", with(noticed, "NAMES=BY_KEY", "KEY_FREES=1")},   // that nothing happened, and that in an earlier attempt
+		{"", "effects<=1", with(noticed, "NAMES=BY_NOTHING", "ASSERTS=0")},
+		{"", "acted>>fence", with(overridden, "NAMES=BY_NOTHING")}, // that an earlier execution had its effect ends the present one
 	} {
-		t.Run(strings.Join(append([]string{c.rule}, c.with...), ","), func(t *testing.T) {
+		switches := c.with
+		if c.rule != "" {
+			switches = with([]string{c.rule + "=0"}, c.with...)
+		}
+		t.Run(strings.Join(switches, ","), func(t *testing.T) {
 			t.Parallel()
-			out := search(t, "-O0", append([]string{c.rule + "=0"}, c.with...)...)
+			out := search(t, "-O0", switches...)
 			if !strings.Contains(out, "assertion violated") || !strings.Contains(out, c.broken) {
 				t.Errorf("without this rule nothing breaks:\n%s", out)
 			}

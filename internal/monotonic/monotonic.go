@@ -16,11 +16,7 @@ type Clock struct {
 
 // Micros is the time in whole microseconds since 1970.
 func (c *Clock) Micros() int64 {
-	read := c.Now
-	if read == nil {
-		read = time.Now
-	}
-	now := read().UnixMicro()
+	now := micros(c.Now)
 	for {
 		last := c.last.Load()
 		if now <= last {
@@ -28,6 +24,17 @@ func (c *Clock) Micros() int64 {
 		}
 		if c.last.CompareAndSwap(last, now) {
 			return now
+		}
+	}
+}
+
+// Pass has Micros return no instant up to this one from now on. A store passes the fence of a
+// record that it deletes, so that the next life of the key has a greater one.
+func (c *Clock) Pass(instant int64) {
+	for {
+		last := c.last.Load()
+		if instant < last || c.last.CompareAndSwap(last, instant+1) {
+			return
 		}
 	}
 }

@@ -24,7 +24,11 @@ func (s *Store) Bind(tx any) (stet.Store, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s: bind: %w: it is a %T", s.cfg.Package, stet.ErrForeignTx, tx)
 	}
-	if err := s.sameDatabase(q, notes); err != nil {
+	err := s.gate.Foreign()
+	if err == nil {
+		err = s.sameDatabase(q, notes)
+	}
+	if err != nil {
 		return nil, s.wrap("bind", err)
 	}
 	lockTimeout := ""
@@ -37,9 +41,19 @@ func (s *Store) Bind(tx any) (stet.Store, error) {
 	return &tablestore.Bound[*op]{
 		Reading: tablestore.Reading{Reader: reader(q), Around: around},
 		Verbs: tablestore.NewVerbs(tablestore.Driver[*op]{New: newOp, Pack: (*op).pack, Wrap: s.wrap,
-			Do:     func(o *op) error { return o.alone(q, lockTimeout, false) },
-			Get:    func(ctx context.Context, id stet.ID) (stet.Record, error) { return get(ctx, q, id) },
-			Append: func(ctx context.Context, c *stet.Change) error { return appendTo(ctx, q, c) }}),
+			Do: func(o *op) error {
+				if err := s.gate.Foreign(); err != nil {
+					return err
+				}
+				return s.sendAlone(o, q, lockTimeout, true)
+			},
+			Get: func(ctx context.Context, id stet.ID) (stet.Record, error) { return get(ctx, q, id) },
+			Append: func(ctx context.Context, c *stet.Change) error {
+				if err := s.gate.Foreign(); err != nil {
+					return err
+				}
+				return appendTo(ctx, q, c)
+			}}),
 	}, nil
 }
 

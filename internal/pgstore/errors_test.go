@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/groupcommit"
 )
 
@@ -51,6 +52,20 @@ func TestMends(t *testing.T) {
 		}
 		if errors.Is(err, groupcommit.ErrNothing) != c.nothing {
 			t.Errorf("%s: that nothing was sent is %v", name, errors.Is(err, groupcommit.ErrNothing))
+		}
+	}
+}
+
+// What the server has refused for now may be sent again; nothing of it was stored.
+func TestBusy(t *testing.T) {
+	for code, busy := range map[string]bool{codeDeadlock: true, codeSerialization: true, codeLockWait: true, codeCanceled: true, codeConnections: true,
+		codeStarting: true, codeForbidden: false, codeReadOnly: false, codeDiskFull: false, "57P01": false, "08006": false} {
+		var err error = coded(code)
+		if code == codeConnections || code == codeStarting {
+			err = &connect{err}
+		}
+		if err = Fault(t.Context(), err); errors.Is(err, stet.ErrBusy) != busy {
+			t.Errorf("%s is busy: %v", code, !busy)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func settles(err error) groupcommit.Outcome {
 // alone carries out o in a statement of its own, which waits for a row that others hold no longer
 // than a group would: the place in the queue is not its own.
 func (s *Store) alone(o *op) error {
-	err := o.alone(s.pool, batchLock, true)
+	err := s.sendAlone(o, s.pool, batchLock, false)
 	if answered(err) == codeLockWait {
 		s.held.Add(o.Head.ID)
 	}
@@ -95,7 +95,7 @@ func (s *Store) takeTurn(o *op, end time.Time, ends bool) error {
 	if ends {
 		turn = max(min(turn, time.Until(end)), time.Millisecond)
 	}
-	return o.alone(s.pool, strconv.FormatInt(turn.Milliseconds(), 10), true)
+	return s.sendAlone(o, s.pool, strconv.FormatInt(turn.Milliseconds(), 10), false)
 }
 
 // many carries out a group, of one verb, in one statement. Of several with one name the first is in
@@ -108,7 +108,7 @@ func (s *Store) many(ctx context.Context, batch []*op) error {
 	if len(batch) < 2 { // its own goroutine does as well
 		return nil
 	}
-	err := each(ctx, s.pool, batch[0].statement().Many, append(arrays(batch), batchLock), func(rows Rows) error {
+	err := each(ctx, s.pool, batch[0].statement().Many, s.whole(arrays(batch), batchLock), func(rows Rows) error {
 		var id stet.ID
 		var at int64
 		if err := scan(ctx, rows, (*string)(&id.Scope), (*string)(&id.Key), &at); err != nil {

@@ -11,24 +11,38 @@ const (
 	// lock makes others wait who migrate the same database; it ends with the transaction. The
 	// number is "stet".
 	lock       = "SELECT pg_advisory_xact_lock(1937007988)::text"
-	lastSchema = "SELECT coalesce(max(version), 0)::bigint FROM stet_schema"
+	lastSchema = "SELECT coalesce(max(version), 0)::bigint, -coalesce(min(version), 0)::bigint FROM stet_schema"
 )
+
+// elsewhere selects the schemas of the database that have a store, and where unqualified names
+// lead.
+const elsewhere = `SELECT coalesce(string_agg(quote_ident(n.nspname), ', '), ''), current_setting('search_path') FROM pg_catalog.pg_class c
+	JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = 'stet_schema' AND c.relkind = 'r' AND c.relpersistence <> 't'`
 
 var steps = sqltext.Steps("postgres")
 
-// Status returns the number of the last step the database has taken, 0 for none, and of the last
-// one this program knows. It changes nothing.
-func Status(ctx context.Context, q Querier) (have, want int, err error) {
-	var n int64
-	scan := func(rows Rows) error { return rows.Scan(&n) }
-	err = each(ctx, q, sqltext.PostgresHasSchema, nil, scan)
-	if err == nil && n > 0 {
-		err = each(ctx, q, lastSchema, nil, scan)
+// Status returns the schema of the database. It changes nothing. A store in a schema that the
+// search_path does not lead to is an error, which wraps errSchema: another one would be made beside
+// it, and be empty.
+func Status(ctx context.Context, q Querier, errSchema error) (sqltext.Migration, error) {
+	var n, oldest int64
+	var schemas, path string
+	err := each(ctx, q, sqltext.PostgresHasSchema, nil, func(rows Rows) error { return rows.Scan(&n) })
+	switch {
+	case err != nil:
+	case n > 0:
+		err = each(ctx, q, lastSchema, nil, func(rows Rows) error { return rows.Scan(&n, &oldest) })
+	default:
+		err = each(ctx, q, elsewhere, nil, func(rows Rows) error { return rows.Scan(&schemas, &path) })
 	}
-	if err != nil {
-		return 0, 0, fmt.Errorf("schema: %w", err)
+	switch {
+	case err != nil:
+		return sqltext.Migration{}, fmt.Errorf("schema: %w", err)
+	case schemas != "":
+		return sqltext.Migration{}, fmt.Errorf("%w: the store of this database is in the schema %s, and the search_path (%s) does not lead there; set search_path "+
+			"in the address, or by ALTER ROLE; for a second store, run what `stet migrate sql` prints", errSchema, schemas, path)
 	}
-	return int(n), len(steps), nil
+	return sqltext.Migration{Have: int(n), Oldest: int(oldest), Want: len(steps)}, nil
 }
 
 // Migrate takes all steps that are missing, in the transaction tx, which the caller commits: all of
@@ -41,21 +55,9 @@ func Migrate(ctx context.Context, tx Querier) error {
 	if err := run(sqltext.SchemaTable); err != nil {
 		return err
 	}
-	have, _, err := Status(ctx, tx)
+	is, err := Status(ctx, tx, nil) // the table is there
 	if err != nil {
 		return err
 	}
-	return sqltext.Take(steps, have, run)
-}
-
-// CheckSchema returns an error of the package pkg, which wraps errSchema and says what to do,
-// unless the database has the schema that the program wants.
-func CheckSchema(pkg string, errSchema error, have, want int) error {
-	switch {
-	case have > want:
-		return fmt.Errorf("%w: a newer program has made it version %d; this one knows %d", errSchema, have, want)
-	case have < want:
-		return fmt.Errorf("%w: it has version %d, and %d is needed; run `stet migrate up`, or %s.Migrate", errSchema, have, want, pkg)
-	}
-	return nil
+	return sqltext.Take(steps, is.Have, run)
 }

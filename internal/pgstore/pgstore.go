@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/storeid"
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
@@ -34,18 +36,23 @@ type Rows interface {
 	Close()
 }
 
+// MaxLockTimeout is the most that Postgres takes as lock_timeout.
+const MaxLockTimeout = math.MaxInt32 * time.Millisecond
+
 // Config configures a [Store].
 type Config struct {
 	Package string // whose name errors begin with
 	// LockTimeout bounds how long a bound store waits for a row that another transaction holds. 0:
 	// the session's setting counts.
-	LockTimeout time.Duration
+	LockTimeout time.Duration // at most [MaxLockTimeout]
 	// Listen waits for notifications on a channel until ctx ends or its connection breaks. It calls
 	// ready when it listens, and then heard with the payload of each. Nil: callers of Wait poll.
 	Listen func(ctx context.Context, channel string, ready func(), heard func(payload string)) error
 	// Bind returns the Querier that tx is, or false. notes are kept with its connection; nil where
 	// that cannot be told.
 	Bind func(tx any) (q Querier, notes map[string]any, ok bool)
+	// Begin calls f in a transaction that only reads, and sees one moment.
+	Begin func(ctx context.Context, f func(Querier) error) error
 	// Volatile accepts a server that may lose acknowledged writes. Otherwise Open and Check return
 	// [stet.ErrVolatile].
 	Volatile bool
@@ -53,16 +60,19 @@ type Config struct {
 	Closed error
 }
 
-// Both are embedded without being exported.
+// These are embedded without being exported.
 type (
 	listing = tablestore.Listing
 	verbs   = tablestore.Verbs[*op]
+	forgets = tablestore.Forgetting
 )
 
 // Store is a store in Postgres.
 type Store struct {
 	listing
 	verbs
+	forgets
+	gate storeid.Gate
 	pool Querier
 	cfg  Config
 
@@ -73,6 +83,7 @@ type Store struct {
 	held       groupcommit.Held[stet.ID]
 	suspects   groupcommit.Held[stet.ID]            // that may be held: only Creates stay out of groups
 	reaped     [len(tablestore.Reaped)]atomic.Value // a place: how far each state was walked
+	compared   atomic.Int64                         // pages of rows, with the index by names
 	turns      chan struct{}                        // who waits for a row in the server
 	outwaiting atomic.Int64                         // how many wait for one, there or for their turn
 	calls      calls
@@ -86,10 +97,14 @@ var (
 	_ stet.Counter   = (*Store)(nil)
 	_ stet.Finder    = (*Store)(nil)
 	_ stet.Historian = (*Store)(nil)
+	_ stet.Forgetter = (*Store)(nil)
 	_ stet.Binder    = (*Store)(nil)
 	_ stet.Reaper    = (*Store)(nil)
 	_ stet.Checker   = (*Store)(nil)
+	_ stet.Sizer     = (*Store)(nil)
 	_ io.Closer      = (*Store)(nil)
+
+	_ stet.Identified = (*Store)(nil)
 )
 
 // Open checks the settings that the store's promises rest on.
@@ -101,12 +116,16 @@ func Open(ctx context.Context, pool Querier, c Config) (*Store, error) {
 	if err := s.identify(ctx); err != nil {
 		return nil, fmt.Errorf("%s: open: which database this is: %w", c.Package, err)
 	}
+	if err := s.gate.Open(ctx); err != nil {
+		return nil, fmt.Errorf("%s: open: %w", c.Package, err)
+	}
 	return s, nil
 }
 
 func newStore(pool Querier, c Config) *Store {
 	s := &Store{pool: pool, cfg: c, turns: make(chan struct{}, maxPatient), calls: calls{closed: c.Closed}}
 	s.calls.ctx, s.calls.end = context.WithCancel(context.Background())
+	s.gate.Look, s.gate.Make, s.gate.Raise = s.lookAt, s.makeIdentity, s.raise
 	s.listing = listing{Reading: tablestore.Reading{Reader: reader(pool), Around: s.during}}
 	s.verbs = tablestore.NewVerbs(tablestore.Driver[*op]{New: newOp, Pack: (*op).pack, Do: s.carry, Wrap: s.wrap,
 		Get: func(ctx context.Context, id stet.ID) (r stet.Record, err error) {
@@ -114,8 +133,9 @@ func newStore(pool Querier, c Config) *Store {
 			return r, err
 		},
 		Append: func(ctx context.Context, c *stet.Change) error {
-			return s.on(func(q Querier) error { return appendTo(ctx, q, c) })
+			return s.write(ctx, func(q Querier) error { return appendTo(ctx, q, c) })
 		}})
+	s.forgets = s.forgetting()
 	for _, verb := range []tablestore.Verb{tablestore.Create, tablestore.ReplaceHead, tablestore.ReplaceAll} {
 		s.queues[verb] = s.queue()
 	}
@@ -125,10 +145,18 @@ func newStore(pool Querier, c Config) *Store {
 	return s
 }
 
+// maxBody is how many bytes of a body are stored: a server could not send more as text.
+const maxBody = 500 << 20
+
+// Sizes implements [stet.Sizer]. Scope and key share a row of an index with an id, on a page of 8
+// KiB: 2,704 bytes.
+func (s *Store) Sizes() stet.Sizes { return stet.Sizes{Names: 2600, Body: maxBody} }
+
 // Close waits for the calls that have begun, and refuses new ones. The pool stays open. The second
 // Close does nothing.
 func (s *Store) Close() error {
 	s.calls.close()
+	s.gate.Close()
 	for _, q := range s.queues {
 		if q != nil {
 			q.Close() // a group may outlive its callers
@@ -173,7 +201,8 @@ func (c *calls) close() {
 
 func get(ctx context.Context, q Querier, id stet.ID) (r stet.Record, err error) {
 	found := stet.ErrNotFound
-	err = eachRow(ctx, q, sqltext.PostgresGet, sqltext.PostgresEncoder.ID(nil, id), (*sqltext.Row).DestBody, func(row *sqltext.Row, now int64) {
+	args := append(sqltext.PostgresEncoder.ID(make([]any, 0, 3), id), stet.MaxBody(ctx))
+	err = eachRow(ctx, q, sqltext.PostgresGet, args, (*sqltext.Row).DestBody, func(row *sqltext.Row, now int64) {
 		r, found = row.Record(now)
 	})
 	return r, cmp.Or(err, found)
@@ -238,6 +267,16 @@ func (s *Store) on(call func(q Querier) error) error {
 	}
 	defer s.calls.leave()
 	return call(s.pool)
+}
+
+// write makes a call that Close waits for, if the store is the one that it was.
+func (s *Store) write(ctx context.Context, call func(q Querier) error) error {
+	return s.on(func(q Querier) error {
+		if err := s.gate.Write(ctx); err != nil {
+			return err
+		}
+		return call(q)
+	})
 }
 
 // during makes a call that Close waits for, named op.

@@ -14,9 +14,12 @@ import (
 type place struct{ due, id int64 }
 
 // Reap removes records whose time is over, in one statement for each state. Rows that another
-// transaction holds are passed over.
+// transaction holds are passed over. It also compares some rows with the index by names.
 func (s *Store) Reap(ctx context.Context, limit int) (n int, err error) {
 	err = s.during(ctx, "reap", func(ctx context.Context) error {
+		if err := s.gate.Write(ctx); err != nil {
+			return err
+		}
 		for i := range tablestore.Reaped {
 			gone, err := s.reap(ctx, i, limit-n)
 			if err != nil {
@@ -24,7 +27,7 @@ func (s *Store) Reap(ctx context.Context, limit int) (n int, err error) {
 			}
 			n += gone
 		}
-		return nil
+		return s.compare(ctx)
 	})
 	return n, err
 }

@@ -12,6 +12,16 @@ type SQL struct {
 	}
 }
 
+// BeginSQL is [Config].Begin on a database.
+func BeginSQL(ctx context.Context, db *sql.DB, f func(Querier) error) error {
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return Fault(ctx, err)
+	}
+	defer func() { _ = tx.Rollback() }() // it has changed nothing
+	return f(SQL{On: tx})
+}
+
 // Query implements [Querier].
 func (q SQL) Query(ctx context.Context, query string, args ...any) (Rows, error) {
 	for i, a := range args {

@@ -1,8 +1,10 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -19,8 +21,53 @@ type op struct {
 
 func newOp() *op { return &op{} }
 
-// Create looks first where the record is probably there.
+// Create implements [stet.Store]. It returns r's own version, which an earlier try has stored, only
+// once that is confirmed.
 func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
+	got, err := s.create(ctx, r)
+	if errors.Is(err, stet.ErrExists) && got.Version == r.Version {
+		if cut := s.confirm(ctx); cut != nil {
+			return stet.Record{}, s.wrap("create", cut)
+		}
+	}
+	return got, err
+}
+
+// Replace implements [stet.Store], and returns h's own version as Create does.
+func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
+	got, err := s.verbs.Replace(ctx, prev, h, b)
+	if errors.Is(err, stet.ErrStale) && got.Version == h.Version {
+		if cut := s.confirm(ctx); cut != nil {
+			return stet.Head{}, s.wrap("replace", cut)
+		}
+	}
+	return got, err
+}
+
+// Delete implements [stet.Store]. A record that is gone may have been removed by an earlier try.
+func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
+	err := s.verbs.Delete(ctx, id, prev)
+	if errors.Is(err, stet.ErrNotFound) {
+		err = cmp.Or(s.wrap("delete", s.confirm(ctx)), err)
+	}
+	return err
+}
+
+// confirm writes, so that a server with a synchronous standby waits until that has all that was
+// committed before (S01): what an earlier try has left may be on this server alone, because its
+// wait was cancelled, or its session ended.
+func (s *Store) confirm(ctx context.Context) error {
+	err := s.on(func(q Querier) error {
+		return each(ctx, q, sqltext.PostgresTouch, nil, func(Rows) error { return nil })
+	})
+	if err != nil && !errors.Is(err, stet.ErrUnconfirmed) {
+		err = fmt.Errorf("%w: it is there, and may be on this server alone: %w", stet.ErrUnconfirmed, err)
+	}
+	return err
+}
+
+// create looks first where the record is probably there.
+func (s *Store) create(ctx context.Context, r stet.Record) (stet.Record, error) {
 	if s.repeats.likely() || s.held.Has(r.ID) || s.suspects.Has(r.ID) {
 		switch have, err := s.Get(ctx, r.ID); {
 		case err == nil:
@@ -35,7 +82,7 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 
 // carry carries out o, among others of its kind, and tells who has to know.
 func (s *Store) carry(o *op) error {
-	err := s.on(func(Querier) error {
+	err := s.write(o.Ctx, func(Querier) error {
 		if q := s.queues[o.Verb]; q != nil {
 			return q.Do(o)
 		}
@@ -50,10 +97,12 @@ func (s *Store) carry(o *op) error {
 }
 
 func (o *op) pack() (err error) {
-	switch o.Verb {
-	case tablestore.Create:
+	switch {
+	case o.Size > maxBody:
+		return fmt.Errorf("%w: it has %d bytes of a body, and %d can be stored", stet.ErrRefused, o.Size, maxBody)
+	case o.Verb == tablestore.Create:
 		o.args, err = sqltext.PostgresCreateArgs(&o.Head, &o.Body)
-	case tablestore.Remove:
+	case o.Verb == tablestore.Remove:
 		o.args = sqltext.PostgresDeleteArgs(o.Head.ID, o.Prev)
 	default:
 		o.args, err = sqltext.PostgresReplaceArgs(o.Prev, &o.Head, o.Written())
@@ -111,29 +160,49 @@ func (o *op) statement() *sqltext.PostgresWrite {
 // Bounds of trying again: only where the server has said, or has shown, that nothing happened.
 const maxTries = 8
 
-// alone carries out o in a statement of its own, in which it waits for rows that others hold. again
-// is for a transaction that can still be used after an answer that settles nothing.
-func (o *op) alone(q Querier, lockTimeout string, again bool) error {
+// sendAlone carries out o in a statement of its own, in which it waits for rows that others hold.
+// bound is for a transaction, which cannot be used after an answer that settles nothing.
+func (s *Store) sendAlone(o *op, q Querier, lockTimeout string, bound bool) error {
 	for range maxTries {
 		o.Err = errAgain
-		err := o.send(q, lockTimeout)
+		err := s.send(o, q, lockTimeout)
 		switch code := answered(err); {
 		case err == nil && !errors.Is(o.Err, errAgain):
 			return o.Err
 		case err == nil:
 			o.Err = errAgain
-		case again && (code == codeSerialization || code == codeDeadlock || errors.Is(err, groupcommit.ErrNothing) && o.Ctx.Err() == nil):
+			if err := s.whyNothing(o.Ctx, q, bound); err != nil {
+				return err
+			}
+		case !bound && (code == codeSerialization || code == codeDeadlock || errors.Is(err, groupcommit.ErrNothing) && o.Ctx.Err() == nil):
 			o.Err = err
 		default:
 			return err
 		}
 	}
-	return o.Err
+	return cmp.Or(s.misread(o.Ctx, q), o.Err)
 }
 
-func (o *op) send(q Querier, lockTimeout string) error {
-	args := append(o.args[:len(o.args):len(o.args)], lockTimeout)
-	err := each(o.Ctx, q, o.statement().One, args, o.scan)
+// whyNothing returns why a statement found nothing to do, if that is because the store is another
+// one.
+func (s *Store) whyNothing(ctx context.Context, q Querier, bound bool) error {
+	if bound {
+		return s.checkWithin(ctx, q)
+	}
+	return s.gate.Again(ctx)
+}
+
+// misread returns why nothing can be written in such a session, or nil.
+func (s *Store) misread(ctx context.Context, q Querier) error {
+	now, err := readSettings(ctx, q)
+	if err != nil {
+		return nil // what is wrong will be seen elsewhere
+	}
+	return now.usable()
+}
+
+func (s *Store) send(o *op, q Querier, lockTimeout string) error {
+	err := each(o.Ctx, q, o.statement().One, s.whole(o.args, lockTimeout), o.scan)
 	if err != nil || !errors.Is(o.Err, errAgain) || o.Verb == tablestore.Create {
 		return err
 	}

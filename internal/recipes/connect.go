@@ -25,7 +25,7 @@ func ConnectProblem(w http.ResponseWriter, r *http.Request, p *stethttp.Problem)
 		code = connect.CodeUnauthenticated
 	case http.StatusConflict:
 		code = connect.CodeAborted
-	case http.StatusPreconditionFailed:
+	case http.StatusPreconditionFailed, http.StatusLoopDetected:
 		code = connect.CodeFailedPrecondition
 	case http.StatusTooManyRequests:
 		code = connect.CodeResourceExhausted

@@ -53,6 +53,7 @@ func TestConnectProblem(t *testing.T) {
 		412: connect.CodeFailedPrecondition,
 		413: connect.CodeInvalidArgument, 422: connect.CodeInvalidArgument, 425: connect.CodeUnavailable,
 		429: connect.CodeResourceExhausted, 502: connect.CodeUnavailable, 503: connect.CodeUnavailable, 504: connect.CodeDeadlineExceeded,
+		508: connect.CodeFailedPrecondition,
 	}
 	url := served(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ConnectProblem(w, r, stethttp.NewProblem(stethttp.Code(strings.TrimPrefix(r.URL.Path, "/")), ""))

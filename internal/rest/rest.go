@@ -69,15 +69,12 @@ type Answer[T any] struct {
 	Err   error
 }
 
-// Await returns the answer that comes. It returns earlier with the error of ctx when that ends, and
-// with nothing when stop is closed. If both the answer and the end of ctx are there, the answer is
-// worth more.
-func Await[T any](ctx context.Context, stop <-chan struct{}, answers <-chan Answer[T]) (value T, err error) {
+// Await returns the answer that comes. It returns earlier with the error of ctx when that ends. If
+// both the answer and the end of ctx are there, the answer is worth more.
+func Await[T any](ctx context.Context, answers <-chan Answer[T]) (value T, err error) {
 	select {
 	case a := <-answers:
 		return a.Value, a.Err
-	case <-stop:
-		return value, nil
 	case <-ctx.Done():
 	}
 	select {

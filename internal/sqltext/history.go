@@ -1,7 +1,9 @@
 package sqltext
 
 import (
+	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/stet-dev/stet"
 )
@@ -71,4 +73,77 @@ func historyLook(q *stet.HistoryQuery) int {
 		return maxLook
 	}
 	return q.Bound()
+}
+
+// Trimming returns the statement that removes those of the first limit rows that are at least as
+// old as age. It looks at no others: there is no index by instants, and rows are numbered about in
+// their order. The statement of MySQL selects their numbers, for [MySQLTrim].
+func (r *Reader) Trimming(age time.Duration, limit int) (statement string, args []any) {
+	old, args := "at <= "+r.now+" - "+r.number, []any{age.Microseconds()}
+	if r.Clock != nil {
+		old, args = "at <= ?", []any{r.Clock() - age.Microseconds()}
+	}
+	first := fmt.Sprintf("SELECT id%%s FROM stet_history ORDER BY id LIMIT %d", limit)
+	if r.kind == mysql {
+		return "SELECT id FROM (" + fmt.Sprintf(first, ", at") + ") AS first WHERE " + old, args
+	}
+	return r.counted("DELETE FROM stet_history WHERE id IN (" + fmt.Sprintf(first, "") + ") AND " + old), args
+}
+
+// Erasing returns the statement that leaves of up to limit rows that q selects what
+// [stet.Change.Erased] leaves. The statement of MySQL selects their numbers, for [MySQLErase].
+func (r *Reader) Erasing(q *stet.HistoryQuery, limit int) (statement string, args []any) {
+	c := &condition{Reader: r}
+	if q.ID != (stet.ID{}) {
+		c.and("scope = ? AND "+r.name("key")+" = ?", r.text.ID(nil, q.ID)...)
+	}
+	if q.Tag != "" {
+		c.same("tag", q.Tag)
+	}
+	if q.Scope != "" {
+		c.and("scope = ?", r.text(string(q.Scope)))
+	}
+	if q.Who != "" {
+		c.same("who", q.Who)
+	}
+	few := fmt.Sprintf("SELECT id FROM stet_history%s ORDER BY id LIMIT %d", c.where(), limit)
+	if r.kind == mysql {
+		return few, c.args
+	}
+	return r.counted("UPDATE stet_history SET " + r.erased() + " WHERE id IN (" + few + ")"), c.args
+}
+
+// counted is a statement that tells how many rows it has changed where the driver does not.
+func (r *Reader) counted(statement string) string {
+	if r.kind == postgres {
+		return "WITH changed AS (" + statement + " RETURNING 1) SELECT count(*) FROM changed"
+	}
+	return statement
+}
+
+// erased are the columns that say whom an entry is about, as they are afterwards.
+func (d *Dialect) erased() string {
+	return fmt.Sprintf("scope = '', %s = '', tag = '', why = '%s', evidence = '', notice = ''", d.name("key"), stet.WhyErased)
+}
+
+// MySQLTrim and MySQLErase return the statements for rows with these numbers: the server can use
+// no such selection within the statement that changes without locking more than these.
+func MySQLTrim(ids []int64) *MySQL {
+	return new(MySQL).Add("DELETE FROM stet_history").numbered(ids)
+}
+
+// MySQLErase is like [MySQLTrim].
+func MySQLErase(ids []int64) *MySQL {
+	return new(MySQL).Add("UPDATE stet_history SET " + MySQLDialect.erased()).numbered(ids)
+}
+
+func (q *MySQL) numbered(ids []int64) *MySQL {
+	q.Add(" WHERE id IN (")
+	for i, id := range ids {
+		if i > 0 {
+			q.Add(", ")
+		}
+		q.Int(id)
+	}
+	return q.Add(")")
 }

@@ -3,18 +3,18 @@ package sqltext
 import (
 	"database/sql"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stet-dev/stet"
 )
 
 // What a row can hold.
 const (
-	mysqlNameSize = 1024      // bytes of a scope, and of a key
+	MySQLNameSize = 1024      // MySQLNameSize is how many bytes a scope has at most, and a key
 	mysqlBlobSize = 1<<24 - 1 // bytes of any other column, but for the bodies
 )
 
@@ -31,8 +31,7 @@ const mysqlTell = "LAST_INSERT_ID(" + MySQLNow + ")"
 
 // The columns of a SELECT: the server's clock, and what [Row] scans.
 var (
-	MySQLHeads   = "SELECT " + MySQLNow + ", " + list("`%s`", headColumns) + " FROM stet_records"
-	MySQLRecords = "SELECT " + MySQLNow + ", " + list("`%s`", recordColumns) + " FROM stet_records"
+	MySQLHeads = "SELECT " + MySQLNow + ", " + list("`%s`", headColumns) + " FROM stet_records"
 	// MySQLVersions is what the writer of many rows needs to know about each of them.
 	MySQLVersions = "SELECT " + MySQLNow + ", `scope`, `key`, `version`, `schema`, `updated_at` FROM stet_records"
 
@@ -56,6 +55,13 @@ type MySQL struct {
 // mysqlLarge is the size from which a value is sent as an argument: twice its size in text would
 // cost more than three round trips.
 const mysqlLarge = 16 << 10
+
+// Records begins a SELECT of records, whose bodies have at most that many bytes if they are read.
+func (q *MySQL) Records(most int64) *MySQL {
+	return q.Add(mysqlRecords[0]).Int(most).Add(mysqlRecords[1])
+}
+
+var mysqlRecords = strings.Split("SELECT "+MySQLNow+", "+list("`%s`", headColumns)+", "+fitting("", "LENGTH", "?")+" FROM stet_records", "?")
 
 // Add appends SQL.
 func (q *MySQL) Add(sql string) *MySQL {
@@ -142,6 +148,10 @@ type MySQLWrite struct {
 	values []any // of the columns mysqlHead and, if whole, mysqlBody
 	whole  bool
 	h      *stet.Head
+
+	// Known is the store that a new record is for: in another one, or in one with a lower mark, the
+	// statement fails with 1048, and changes nothing. Without an ID it is for any.
+	Known stet.Identity
 }
 
 // NewMySQLWrite returns an error for a record that no row can hold. If b is nil, the stored body
@@ -158,18 +168,18 @@ func NewMySQLWrite(order [16]byte, h *stet.Head, b *stet.Body) (*MySQLWrite, err
 	}
 	for _, v := range values {
 		if v, ok := v.([]byte); ok && len(v) > mysqlBlobSize {
-			return nil, errors.New("a value of more than 16 MiB cannot be stored")
+			return nil, fmt.Errorf("%w: a value of its head has more than %d bytes", stet.ErrRefused, mysqlBlobSize)
 		}
 	}
 	if b != nil {
 		values = Body(values, h.ID, b)
 	}
-	return &MySQLWrite{values, b != nil, h}, nil
+	return &MySQLWrite{values: values, whole: b != nil, h: h}, nil
 }
 
 func mysqlName(id stet.ID) error {
-	if len(id.Scope) > mysqlNameSize || len(id.Key) > mysqlNameSize {
-		return fmt.Errorf("a scope or key of more than %d bytes cannot be stored", mysqlNameSize)
+	if len(id.Scope) > MySQLNameSize || len(id.Key) > MySQLNameSize {
+		return fmt.Errorf("%w: its scope or key has more than %d bytes", stet.ErrRefused, MySQLNameSize)
 	}
 	return nil
 }
@@ -209,7 +219,11 @@ func (w *MySQLWrite) AddValues(q *MySQL) {
 
 // AddBirth appends the instants of a new record. If tell is set, the reply contains when that was.
 func (w *MySQLWrite) AddBirth(q *MySQL, tell bool) {
-	q.Add(mysqlSchema)
+	if w.Known.ID == "" {
+		q.Add(mysqlSchema)
+	} else {
+		q.Add("(" + mysqlSchemaOf).Bytes([]byte(w.Known.ID)).Add(" AND `mark` >= ").Int(w.Known.Mark).Add("), ")
+	}
 	if w.h.DueIn < 0 {
 		q.Add("NULL, ")
 	} else {
@@ -231,7 +245,10 @@ func (*MySQLWrite) AddStamp(q *MySQL, s *Stamp) {
 		Value(sql.NullInt64{Int64: s.Ended, Valid: s.Ended != 0})
 }
 
-var mysqlSchema = fmt.Sprintf("%d, ", Schema)
+var (
+	mysqlSchema   = fmt.Sprintf("%d, ", Schema)
+	mysqlSchemaOf = fmt.Sprintf("SELECT %d FROM stet_store WHERE `one` = 1 AND `id` = ", Schema)
+)
 
 // Into begins an INSERT of writes like w. It names the body also where that stays: a strict server
 // refuses an INSERT that leaves out a column without a default, even if it is to insert nothing.
@@ -341,7 +358,39 @@ func (q *MySQL) values(all []any) *MySQL {
 	return q
 }
 
-// MySQLIdentity names the database of a session.
-const MySQLIdentity = "SELECT `id` FROM stet_database WHERE `one` = 1"
+// MySQLDatabase names the database of a session, and its server: a copy has the same row.
+const MySQLDatabase = "SELECT CONCAT_WS('/', `id`, DATABASE(), @@GLOBAL.hostname, @@GLOBAL.port, @@GLOBAL.server_id, @@GLOBAL.datadir) " +
+	"FROM stet_database WHERE `one` = 1"
+
+// Which store it is: [ScanMySQLStore] reads it. Its mark is raised if it has this ID, and this mark
+// at least.
+const (
+	MySQLStore = "SELECT `id`, `mark`, `trail`, `made`, `replaces` FROM stet_store WHERE `one` = 1"
+	MySQLRaise = "UPDATE stet_store SET `mark` = `mark` + 1, `trail` = LEFT(CONCAT(?, `trail`), ?) WHERE `one` = 1 AND `id` = ? AND `mark` >= ?"
+)
+
+// MySQLVerify has the server check the store's tables.
+const MySQLVerify = "CHECK TABLE stet_records, stet_history, stet_store, stet_database, stet_outbox EXTENDED"
+
+// ScanMySQLStore reads a row of [MySQLStore].
+func ScanMySQLStore(row Scanner) (now stet.Identity, err error) {
+	var made int64
+	var replaces []byte
+	if err = row.Scan(&now.ID, &now.Mark, &now.Trail, &made, &replaces); err == nil {
+		now.Made, now.Replaces = time.UnixMicro(made).UTC(), strings.Fields(string(replaces))
+	}
+	return now, err
+}
+
+// MySQLMakeStore returns the statement that says which store it is from now on, if it was the one
+// with the ID was: "" for none.
+func MySQLMakeStore(was string, next *stet.Identity) *MySQL {
+	values := []any{next.ID, next.Mark, next.Trail, next.Made.UnixMicro(), strings.Join(next.Replaces, " ")}
+	if was == "" {
+		return new(MySQL).Add("INSERT INTO stet_store (`one`, `id`, `mark`, `trail`, `made`, `replaces`) VALUES (1, ").values(values).Add(")")
+	}
+	return new(MySQL).Fill("UPDATE stet_store SET `id` = ?, `mark` = ?, `trail` = ?, `made` = ?, `replaces` = ? WHERE `one` = 1 AND `id` = ?",
+		append(values, was)...)
+}
 
 var mysqlHistory = list("`%s`", strings.Split(historyColumns, ", "))

@@ -89,8 +89,8 @@ func TestMySQLPlacesFitColumns(t *testing.T) {
 
 func TestMySQLRefuses(t *testing.T) {
 	for name, spoil := range map[string]func(r *stet.Record){
-		"a long scope": func(r *stet.Record) { r.Scope = stet.Scope(strings.Repeat("s", mysqlNameSize+1)) },
-		"a long key":   func(r *stet.Record) { r.Key = stet.Key(strings.Repeat("k", mysqlNameSize+1)) },
+		"a long scope": func(r *stet.Record) { r.Scope = stet.Scope(strings.Repeat("s", MySQLNameSize+1)) },
+		"a long key":   func(r *stet.Record) { r.Key = stet.Key(strings.Repeat("k", MySQLNameSize+1)) },
 		"a long path":  func(r *stet.Record) { r.Path = strings.Repeat("p", mysqlBlobSize+1) },
 		"meta of more than 16 MiB": func(r *stet.Record) {
 			r.Meta = map[string]string{"x": strings.Repeat("v", mysqlBlobSize)}

@@ -13,6 +13,9 @@ import (
 // the outbox.
 const PostgresOutboxChannel = "stet_outbox"
 
+// PostgresNumbered are the tables whose rows have a number of their own, id.
+var PostgresNumbered = [...]string{"stet_records", "stet_history", "stet_outbox"}
+
 // PostgresNow is the server's clock in microseconds since 1970. Unlike now(), it is not the instant
 // at which the transaction began.
 const PostgresNow = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
@@ -20,14 +23,16 @@ const PostgresNow = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 // Columns of a SELECT, as [Row] scans them.
 var (
 	postgresHead   = postgresRead(headColumns)
-	postgresRecord = postgresRead(recordColumns)
+	postgresRecord = postgresHead + ", " + fitting("s.", "octet_length", smallBody)
 )
 
 func postgresRead(columns ...[]string) string { return list("s.%s", columns...) }
 
 // The statements that read a record.
 var (
-	PostgresGet = "SELECT " + PostgresNow + ", " + postgresRecord + " FROM stet_records s WHERE scope = $1 AND key = $2"
+	// PostgresGet takes the most that a body may have after the name.
+	PostgresGet = "SELECT " + PostgresNow + ", " + postgresHead + ", " + fitting("s.", "octet_length", "$3::bigint") +
+		" FROM stet_records s WHERE scope = $1 AND key = $2"
 	// PostgresGetMany takes an array of scopes, and one of keys.
 	PostgresGetMany = "SELECT " + PostgresNow + ", s.* FROM unnest($1::text[], $2::text[]) AS i(scope, key) CROSS JOIN LATERAL (SELECT " +
 		postgresRecord + " FROM stet_records s WHERE s.scope = i.scope AND s.key = i.key OFFSET 0) s"
@@ -65,9 +70,11 @@ func postgresKind(column string) string {
 }
 
 // PostgresWrite is a verb in SQL. It has a statement for one record, whose arguments are values,
-// and one for many records, whose arguments are arrays of them. The last argument of both is how
-// long to wait for a row that another transaction holds (lock_timeout, in milliseconds; "" leaves
-// the setting unchanged).
+// and one for many records, whose arguments are arrays of them. Both take three more: how long to
+// wait for a row that another transaction holds (lock_timeout, in milliseconds; "" leaves the
+// setting unchanged), and the ID that the store has to have, and the mark that it has to have
+// reached. Nothing is written in another store, or in a session that would misread what is sent:
+// the answer is then that of a statement that found nothing.
 //
 // The answer for one record is the instant of the write, if it was done. That for one Create has a
 // row unless another writer came between: the instant of the write, or of the look-up; whether it
@@ -87,10 +94,13 @@ var (
 	PostgresGetHead = "SELECT " + PostgresNow + ", " + postgresHead + " FROM stet_records s WHERE scope = $1 AND key = $2"
 )
 
-// postgresTime returns the instant and sets lock_timeout. It is read before the statement can wait,
-// and the setting ends with the statement's transaction. The argument is its place.
+// postgresTime returns the instant and sets lock_timeout, if this is the store that it has to be.
+// It is read before the statement can wait, and the setting ends with the statement's transaction.
+// The arguments are the places of its arguments. A transaction in another isolation level sees the
+// mark as it was when it began.
 const postgresTime = "(SELECT " + PostgresNow + " AS now, " +
-	"set_config('lock_timeout', coalesce(nullif($%d::text, ''), current_setting('lock_timeout')), true))"
+	"set_config('lock_timeout', coalesce(nullif($%d::text, ''), current_setting('lock_timeout')), true) FROM stet_store WHERE id = $%d::text " +
+	"AND (mark >= $%d::bigint OR current_setting('transaction_isolation') <> 'read committed') AND pg_client_encoding() = 'UTF8')"
 
 // sent are the columns of a statement's arguments.
 type sent []string
@@ -109,7 +119,7 @@ func (s sent) values(columns []string) string {
 }
 
 // time is the source of the instant.
-func (s sent) time() string { return fmt.Sprintf(postgresTime, len(s)+1) }
+func (s sent) time() string { return fmt.Sprintf(postgresTime, len(s)+1, len(s)+2, len(s)+3) }
 
 // clock begins a statement for many records, in which t has the instant.
 func (s sent) clock() string { return "WITH t AS MATERIALIZED " + s.time() + "\n" }
@@ -141,7 +151,7 @@ func postgresCreate() PostgresWrite {
 		" FROM stet_records s WHERE s.scope = $1 AND s.key = $2),\nn AS (" + into + s.values(columns) +
 		fmt.Sprintf(stamps, s.value("due_in"), s.value("state")) + s.time() + ` t WHERE NOT EXISTS (SELECT FROM f)
 	ON CONFLICT (scope, key) DO NOTHING RETURNING updated_at AS made)
-SELECT coalesce(made, now), made IS NOT NULL, ` + postgresRecord + " FROM f s FULL JOIN n ON true"
+SELECT coalesce(made, now), made IS NOT NULL, ` + postgresHead + ", s.body, s.size FROM f s FULL JOIN n ON true"
 
 	many := s.clock() + into + list("i.%s", columns) + fmt.Sprintf(stamps, "i.due_in", "i.state") + "t, " + s.arrays() +
 		"\nON CONFLICT (scope, key) DO NOTHING RETURNING scope, key, updated_at"

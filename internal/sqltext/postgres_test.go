@@ -37,8 +37,8 @@ func TestPostgresPlaces(t *testing.T) {
 		for _, m := range regexp.MustCompile(`(\$\d+)::(\w+)`).FindAllStringSubmatch(c.w.One, -1) {
 			kinds[m[1]] = m[2]
 		}
-		if len(c.args)+1 != len(kinds) {
-			t.Errorf("%s: %d arguments for %d places, the last of which is how long to wait", name, len(c.args), len(kinds))
+		if len(c.args)+3 != len(kinds) {
+			t.Errorf("%s: %d arguments for %d places, the last three of which say how long to wait and for which store", name, len(c.args), len(kinds))
 		}
 		for i, arg := range c.args {
 			kind := kinds["$"+strconv.Itoa(i+1)]

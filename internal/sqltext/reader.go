@@ -105,9 +105,9 @@ func (d *Dialect) heads() string {
 // find selects the records that have a downstream name. The conditions against the empty text
 // let planners use partial indexes. Nothing in Postgres keeps two rows from having one id, so that
 // others may be among them.
-func (d *Dialect) find() string {
-	return d.heads() + fmt.Sprintf(" FROM (SELECT id AS found FROM stet_records WHERE downstream_key = ? AND downstream_key <> ''"+
-		" UNION SELECT id FROM stet_records WHERE downstream_id = ? AND downstream_id <> '' ORDER BY found DESC LIMIT %d) AS few"+
+func (d *Dialect) find(scoped string) string {
+	return d.heads() + fmt.Sprintf(" FROM (SELECT id AS found FROM stet_records WHERE downstream_key = ? AND downstream_key <> ''"+scoped+
+		" UNION SELECT id FROM stet_records WHERE downstream_id = ? AND downstream_id <> ''"+scoped+" ORDER BY found DESC LIMIT %d) AS few"+
 		" JOIN stet_records ON id = found ORDER BY id DESC", stet.DefaultLimit)
 }
 
@@ -265,11 +265,15 @@ func mysqlIndex(by *stet.Query) string {
 }
 
 // Find implements [stet.Finder], newest first.
-func (r *Reader) Find(ctx context.Context, name string) ([]stet.Head, error) {
+func (r *Reader) Find(ctx context.Context, scope stet.Scope, name string) ([]stet.Head, error) {
 	if name == "" {
 		return nil, nil
 	}
-	heads, _, err := r.page(ctx, r.find(), []any{r.text(name), r.text(name)}, &stet.Query{}, stet.DefaultLimit, stet.DefaultLimit, place.String)
+	scoped, args := "", []any{r.text(name), r.text(name)}
+	if scope != "" {
+		scoped, args = " AND scope = ?", []any{r.text(name), r.text(string(scope)), r.text(name), r.text(string(scope))}
+	}
+	heads, _, err := r.page(ctx, r.find(scoped), args, &stet.Query{}, stet.DefaultLimit, stet.DefaultLimit, place.String)
 	return slices.DeleteFunc(heads, func(h stet.Head) bool { return h.DownstreamKey != name && h.DownstreamID != name }), err
 }
 

@@ -43,7 +43,7 @@ func answers(rows ...scanned) *Reader {
 func TestFindComparesNames(t *testing.T) {
 	sent, got, other := sample(), sample(), sample()
 	sent.DownstreamKey, got.DownstreamID, other.DownstreamKey, other.DownstreamID = "name", "name", "another", "yet another"
-	heads, err := answers(page(&sent), page(&other), page(&got)).Find(t.Context(), "name")
+	heads, err := answers(page(&sent), page(&other), page(&got)).Find(t.Context(), "", "name")
 	if err != nil || len(heads) != 2 || heads[0].DownstreamKey != "name" || heads[1].DownstreamID != "name" {
 		t.Errorf("found %v, %v", heads, err)
 	}
@@ -66,7 +66,7 @@ func TestUnread(t *testing.T) {
 		"both at once":        {ended, column, context.Canceled},
 	} {
 		r := answers(func(...any) error { return c.err })
-		_, err := r.Find(c.ctx, "name")
+		_, err := r.Find(c.ctx, "", "name")
 		_, _, err2 := r.History(c.ctx, stet.HistoryQuery{})
 		for _, err := range []error{err, err2} {
 			if !errors.Is(err, c.want) || c.want != stet.ErrCorrupt && errors.Is(err, stet.ErrCorrupt) {

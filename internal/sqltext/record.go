@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -30,11 +31,21 @@ var (
 	instants = []string{"due_at", "updated_at", "created_at", "completed_at"}
 )
 
-// headColumns are those that [Row] reads for a head, and recordColumns those for a record.
+// headColumns are those that [Row] reads for a head, and recordColumns those of a table.
 var (
 	headColumns   = slices.Concat([]string{"schema"}, identity, head, instants)
 	recordColumns = slices.Concat(headColumns, body)
 )
+
+// fitting are the columns that [Row] reads after those of a head for a record: the body, if it has
+// no more bytes than most says in SQL, and how many it has. length is the database's function for
+// that. from is what the names begin with.
+func fitting(from, length, most string) string {
+	return fmt.Sprintf("CASE WHEN %[2]s(%[1]sbody) <= %[3]s THEN %[1]sbody END AS body, %[2]s(%[1]sbody) AS size", from, length, most)
+}
+
+// smallBody is the most of a body that a Create reads of the record which is there already.
+var smallBody = strconv.Itoa(stet.SmallBody)
 
 // Bits of the column flags: what statements ask of the packed rest of a head.
 const (

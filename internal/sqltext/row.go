@@ -22,6 +22,7 @@ type Row struct {
 	tag, dueAt, completedAt                          sql.NullInt64
 	updatedAt, createdAt                             int64
 	head, body                                       []byte
+	size                                             int64 // of body, also where that is left
 }
 
 // Dest returns the destinations of the columns of a head.
@@ -31,11 +32,19 @@ func (r *Row) Dest() []any {
 		&r.dueAt, &r.updatedAt, &r.createdAt, &r.completedAt)
 }
 
-// DestBody returns the destinations of all columns.
-func (r *Row) DestBody() []any { return append(r.Dest(), &r.body) }
+// DestBody returns the destinations of the columns of a record.
+func (r *Row) DestBody() []any { return append(r.Dest(), &r.body, &r.size) }
 
 // ID returns the name of the record, even if the rest cannot be read.
 func (r *Row) ID() stet.ID { return stet.ID{Scope: stet.Scope(r.scope), Key: stet.Key(r.key)} }
+
+// Tag returns what people call the record by, even if the rest cannot be read.
+func (r *Row) Tag() string {
+	if !r.tag.Valid {
+		return "a record without an id"
+	}
+	return tag.Text(uint64(r.tag.Int64))
+}
 
 func corrupt(what string) error { return fmt.Errorf("%w: %s", stet.ErrCorrupt, what) }
 
@@ -79,11 +88,14 @@ func (r *Row) Head(asOf int64) (h stet.Head, err error) {
 	return h, nil
 }
 
-// Record decodes head and body.
+// Record decodes head and body. A body that is too large to be read is left.
 func (r *Row) Record(asOf int64) (stet.Record, error) {
 	h, err := r.Head(asOf)
 	if err != nil {
 		return stet.Record{}, err
+	}
+	if r.body == nil && r.size > 0 {
+		return stet.Record{Head: h, Body: stet.Body{Left: r.size}}, nil
 	}
 	b, ok := unpackBody(h.ID, r.body)
 	if !ok {

@@ -26,14 +26,20 @@ var (
 	// between.
 	SQLiteBegin, SQLiteCommit, SQLiteRollback = "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"
 
-	SQLiteGet         = "SELECT " + list("%s", recordColumns) + " FROM stet_records WHERE scope = ? AND key = ?"
+	// SQLiteGet takes the most that a body may have after the name.
+	SQLiteGet         = "SELECT " + list("%s", headColumns) + ", " + fitting("", "length", "?3") + " FROM stet_records WHERE scope = ?1 AND key = ?2"
 	SQLiteGetHead     = "SELECT " + list("%s", headColumns) + " FROM stet_records WHERE scope = ? AND key = ?"
 	SQLiteHas         = "SELECT 1 FROM stet_records WHERE scope = ? AND key = ?"
 	SQLiteSelectHeads = SQLiteDialect.heads() + " FROM stet_records"
 
-	// SQLiteInsert changes nothing if the name is taken.
+	// SQLiteInsert changes nothing if the name is taken. It is refused, because the format of a row
+	// cannot be NULL, if the index by tags leads to the row: a bit that turned over in the index by
+	// names would hide it otherwise (S06). It is no condition of the statement, since SQLite makes
+	// a temporary table of what is selected from the table that it is inserted into.
 	SQLiteInsert = "INSERT INTO stet_records (" + list("%s", head, body, instants, identity) + ", schema) VALUES (" +
-		list("?%.0s", head, body, instants, identity) + fmt.Sprintf(", %d) ON CONFLICT (scope, key) DO NOTHING", Schema)
+		list("?%.0s", head, body, instants, identity) + fmt.Sprintf(", CASE WHEN EXISTS (SELECT 1 FROM stet_records INDEXED BY stet_records_tag"+
+		" WHERE tag = ?%d AND +scope = ?%d AND +key = ?%d) THEN NULL ELSE %d END) ON CONFLICT (scope, key) DO NOTHING",
+		sqlitePlace("tag"), sqlitePlace("scope"), sqlitePlace("key"), Schema)
 
 	// SQLiteUpdate and the next three change nothing if the row has another version or the format
 	// of another program; the updates also where it has a later instant, or another tag. A tag
@@ -43,6 +49,10 @@ var (
 	SQLiteUpdateBody = sqliteUpdate(head, body, instants)
 	SQLiteRetag      = "UPDATE stet_records SET tag = ?" + sqliteIf
 	SQLiteDelete     = "DELETE FROM stet_records" + sqliteIf
+
+	// SQLiteCompare tells of rows whether the index by names leads to them.
+	SQLiteCompare = "SELECT id, EXISTS (SELECT 1 FROM stet_records AS other WHERE other.scope = row.scope AND other.key = row.key AND +other.id = row.id)" +
+		" FROM stet_records AS row WHERE id > ? ORDER BY id LIMIT ?"
 
 	// SQLiteReap uses the state and the instant alone, as [stet.Reaper] says.
 	SQLiteReap = "DELETE FROM stet_records WHERE id IN (SELECT id FROM stet_records WHERE state = ? AND due_at <= ? " +
@@ -57,7 +67,7 @@ var (
 	SQLiteAppend = "INSERT INTO stet_history (scope, key, was, became, attempt, who, why, evidence, notice, action, tag, at) " +
 		"VALUES (?, ?, '', '', ?, ?, ?, ?, ?, ?, ?, ?)"
 
-	SQLiteFind = SQLiteDialect.find()
+	SQLiteFind = SQLiteDialect.find("")
 
 	// SQLiteFile says which file a connection uses, and whether its commits are on the disk when
 	// they return: 2 or more.
@@ -73,6 +83,11 @@ var (
 
 	sqliteIf = fmt.Sprintf(" WHERE scope = ? AND key = ? AND version = ? AND schema = %d", Schema)
 )
+
+// sqlitePlace is the place of a column among the arguments of SQLiteInsert.
+func sqlitePlace(column string) int {
+	return slices.Index(slices.Concat(head, body, instants, identity), column) + 1
+}
 
 // sqliteUpdate sets all columns except the tag, which keeps its place among the arguments.
 func sqliteUpdate(columns ...[]string) string {

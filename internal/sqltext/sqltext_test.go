@@ -34,7 +34,8 @@ func arguments(t *testing.T, r *stet.Record, now int64) map[string]any {
 	s.Seal(packed, Unsealed(packed))
 	args = text.ID(s.Args(Body(args, r.ID, &r.Body)), r.ID)
 	names := slices.Concat(head, body, instants, identity)
-	if len(names) != len(args) || strings.Count(SQLiteInsert, "?") != len(args) {
+	const again = 3 // the tag, the scope and the key, by which the other index is asked
+	if len(names) != len(args) || strings.Count(SQLiteInsert, "?") != len(args)+again {
 		t.Fatalf("%d columns, %d places, %d arguments", len(names), strings.Count(SQLiteInsert, "?"), len(args))
 	}
 	byName := map[string]any{}
@@ -55,7 +56,7 @@ func TestPlacesFitColumns(t *testing.T) {
 	if n, want := len(row.Dest()), len(headColumns); n != want {
 		t.Errorf("a head has %d columns and %d destinations", want, n)
 	}
-	if n, want := len(row.DestBody()), len(recordColumns); n != want {
+	if n, want := len(row.DestBody()), len(recordColumns)+1; n != want {
 		t.Errorf("a record has %d columns and %d destinations", want, n)
 	}
 	const when, again = 3, 1 // scope, key, version; updated_at is compared, too, and the tag instead of being set

@@ -51,9 +51,9 @@ func (l *Listing) Count(ctx context.Context, q stet.Query) (n int, err error) {
 	return n, err
 }
 
-// Find returns the records that have a downstream name, the newest first. Records that cannot be
-// read are left out.
-func (l *Listing) Find(ctx context.Context, name string) (heads []stet.Head, err error) {
-	err = l.Around(ctx, "find", func(ctx context.Context) (err error) { heads, err = l.Reader.Find(ctx, name); return err })
+// Find returns the records of a scope that have a downstream name, the newest first. Records that
+// cannot be read are left out.
+func (l *Listing) Find(ctx context.Context, scope stet.Scope, name string) (heads []stet.Head, err error) {
+	err = l.Around(ctx, "find", func(ctx context.Context) (err error) { heads, err = l.Reader.Find(ctx, scope, name); return err })
 	return heads, err
 }

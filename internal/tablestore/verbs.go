@@ -13,7 +13,7 @@ type Driver[W item] struct {
 	New    func() W
 	Pack   func(w W) error // makes ready what is sent; after an error nothing is
 	Do     func(w W) error
-	Get    func(ctx context.Context, id stet.ID) (stet.Record, error)
+	Get    func(ctx context.Context, id stet.ID) (stet.Record, error) // heeds [stet.MaxBody]
 	Append func(ctx context.Context, c *stet.Change) error
 	Wrap   func(op string, err error) error
 }
@@ -50,10 +50,31 @@ func (v *Verbs[W]) Create(ctx context.Context, r stet.Record) (stet.Record, erro
 		return stet.Record{Head: w.Got.Head, Body: r.Body}, nil
 	case !errors.Is(err, stet.ErrExists):
 		return stet.Record{}, err
-	case w.Seen != nil:
-		return *w.Seen, err
 	}
-	return w.Got, err
+	have := w.Seen
+	if have == nil { // else it was left while it waited, and Got is the queue's
+		have = &w.Got
+	}
+	most := stet.MaxBody(ctx)
+	if most > stet.SmallBody && have.Left > 0 && have.Left <= most {
+		return v.seen(ctx, r, err)
+	}
+	r = *have
+	r.Body = r.UpTo(most)
+	return r, err
+}
+
+// seen returns the record that a Create has met, with its body, which that has left: a statement
+// that may be one of a group reads small ones only.
+func (v *Verbs[W]) seen(ctx context.Context, r stet.Record, exists error) (stet.Record, error) {
+	have, err := v.Get(ctx, r.ID)
+	switch {
+	case errors.Is(err, stet.ErrNotFound): // it was removed meanwhile
+		return v.Create(ctx, r)
+	case err != nil:
+		return stet.Record{}, err
+	}
+	return have, exists
 }
 
 // Replace stores h, and b if it is not nil, if the record's Version is prev; with a Note, and its

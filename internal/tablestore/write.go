@@ -35,7 +35,7 @@ type Write struct {
 	Prev stet.Version // the version that is replaced or removed
 
 	// Got is the head as stored; with [stet.ErrStale] the head that is there, and with
-	// [stet.ErrExists] the record.
+	// [stet.ErrExists] the record, without its body if that is larger than [stet.SmallBody].
 	Got stet.Record
 	// Seen is the record that is there as the caller of a Create saw it: Got belongs to those who
 	// write, and may be changing in this instant.

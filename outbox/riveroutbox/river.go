@@ -8,8 +8,8 @@
 //	retry     retryable, by River's retry policy or after the time that the handler says;
 //	          discarded when the attempts are over
 //	declined  cancelled
-//	unknown   as retry if the system downstream honours the key; otherwise cancelled,
-//	          until a person has it retried
+//	unknown   as retry if the message says that the system downstream honours its key;
+//	          otherwise cancelled, until a person has it retried
 //
 // What River does not have is refused or missing: an order of messages, and a way to tell a dead
 // letter from a discarded one. How many attempts there are, how long an attempt may take, and how
@@ -43,6 +43,7 @@ type Args struct {
 	Life          int64             `json:"life,omitempty"` // when that record's life began, in microseconds since 1970
 	Payload       []byte            `json:"payload_b64,omitempty"`
 	Meta          map[string]string `json:"meta,omitempty"`
+	KeyHonoured   bool              `json:"key_honoured,omitempty"` // as the message says; absent: no
 
 	after time.Duration // what the handler said of the next attempt
 }
@@ -77,7 +78,7 @@ func Insert[TTx any](ctx context.Context, client *river.Client[TTx], tx TTx, m o
 		o.ScheduledAt = time.Now().Add(m.Delay)
 	}
 	args := Args{DownstreamKey: m.DownstreamKey, Topic: m.Topic, Name: m.Name, Scope: []byte(m.Record.Scope), Key: []byte(m.Record.Key),
-		Payload: m.Payload, Meta: m.Meta}
+		Payload: m.Payload, Meta: m.Meta, KeyHonoured: m.KeyHonoured}
 	if !m.Record.Life.IsZero() {
 		args.Life = m.Record.Life.UnixMicro()
 	}
@@ -91,28 +92,26 @@ func Insert[TTx any](ctx context.Context, client *river.Client[TTx], tx TTx, m o
 	return nil
 }
 
-// Worker delivers jobs of [Insert] by an outbox.Handler. TTx is the transaction of River's driver.
+// Worker delivers jobs of [Insert] by an outbox.Handler. If a message does not say that its key is
+// honoured, no attempt follows one whose outcome is not known; that goes also for an attempt whose
+// process died, which River would repeat. TTx is the transaction of River's driver.
 // It is registered once, by river.AddWorker, and dispatches on the topic itself where there are
 // several.
 type Worker[TTx any] struct {
 	river.WorkerDefaults[Args]
 	Handler outbox.Handler // delivers one message; required
-	// KeyHonoured is as in outbox.Worker: only then an attempt whose outcome is not known is
-	// followed by another. Without it that goes also for an attempt whose process died, which River
-	// would repeat.
-	KeyHonoured bool
 }
 
 // Work implements [river.Worker].
 func (w *Worker[TTx]) Work(ctx context.Context, job *river.Job[Args]) error {
-	if !w.KeyHonoured && abandoned(job.Errors) {
+	if !job.Args.KeyHonoured && abandoned(job.Errors) {
 		return river.JobCancel(errors.New("unknown: an earlier attempt ended without a result"))
 	}
 	what, after, text := w.Handler.Deliver(ctx, stored(job), keep[TTx](job.ID)).Outcome()
 	switch {
 	case what == "done":
 		return nil
-	case what == "declined", what == "unknown" && !w.KeyHonoured:
+	case what == "declined", what == "unknown" && !job.Args.KeyHonoured:
 		return river.JobCancel(errors.New(text))
 	}
 	job.Args.after = after
@@ -152,7 +151,7 @@ func stored(job *river.Job[Args]) outbox.Stored {
 	a := &job.Args
 	m := outbox.Stored{ID: job.ID, State: outbox.Running, Attempt: job.Attempt, CreatedAt: job.CreatedAt, UpdatedAt: job.CreatedAt, DueAt: job.ScheduledAt,
 		Message: outbox.Message{Topic: a.Topic, Name: a.Name, Record: outbox.Record{ID: stet.ID{Scope: stet.Scope(a.Scope), Key: stet.Key(a.Key)}},
-			Payload: a.Payload, Meta: a.Meta, DownstreamKey: a.DownstreamKey}}
+			Payload: a.Payload, Meta: a.Meta, KeyHonoured: a.KeyHonoured, DownstreamKey: a.DownstreamKey}}
 	if a.Life != 0 {
 		m.Record.Life = time.UnixMicro(a.Life).UTC()
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/ability"
+	"github.com/stet-dev/stet/internal/bounds"
 )
 
 // Config configures a [Store]. The zero value works.
@@ -32,6 +32,13 @@ type Config struct {
 	// locked meanwhile: Changed must return quickly and must not call the store.
 	Changed func(from, to State)
 }
+
+var configBounds = bounds.For[Config](
+	bounds.Number("Failures", 1, bounds.Many).OrDefault(),
+	bounds.Duration("Pause", bounds.Short, bounds.Long).OrDefault(),
+	bounds.Number("Probes", 1, bounds.Many).OrDefault(),
+	bounds.Duration("Patience", bounds.Short, bounds.Long).OrDefault(),
+)
 
 // window is the time in which failures are counted together.
 const window = 10 * time.Second
@@ -70,21 +77,15 @@ var (
 
 // New wraps inner. The error names the field of c that cannot be used.
 func New(inner stet.Store, c Config) (*Store, error) {
-	switch {
-	case inner == nil:
+	if inner == nil {
 		return nil, errors.New("breakerstore: New needs a store")
-	case c.Failures < 0:
-		return nil, fmt.Errorf("breakerstore: Failures is %d; it must not be negative", c.Failures)
-	case c.Pause < 0:
-		return nil, fmt.Errorf("breakerstore: Pause is %s; it must not be negative", c.Pause)
-	case c.Probes < 0:
-		return nil, fmt.Errorf("breakerstore: Probes is %d; it must not be negative", c.Probes)
-	case c.Patience < 0:
-		return nil, fmt.Errorf("breakerstore: Patience is %s; it must not be negative", c.Patience)
 	}
-	failures := uint32(min(cmp.Or(c.Failures, 10), 1<<30))
+	if err := configBounds.Check(&c); err != nil {
+		return nil, err
+	}
+	failures := uint32(cmp.Or(c.Failures, 10))
 	settings := gobreaker.Settings{
-		MaxRequests:  uint32(min(cmp.Or(c.Probes, 1), 1<<30)),
+		MaxRequests:  uint32(cmp.Or(c.Probes, 1)),
 		Interval:     window,
 		BucketPeriod: windowStep,
 		Timeout:      cmp.Or(c.Pause, time.Second),
@@ -114,7 +115,7 @@ func (s *Store) State() State { return State(s.breaker.State()) }
 // answered reports whether the store answered the call, even if the answer is an error.
 func answered(err error) bool {
 	return err == nil || slices.ContainsFunc([]error{stet.ErrExists, stet.ErrStale, stet.ErrNotFound, stet.ErrCorrupt, stet.ErrFull,
-		stet.ErrUnconfirmed}, func(answer error) bool { return errors.Is(err, answer) })
+		stet.ErrRefused, stet.ErrUnconfirmed, stet.ErrBusy, stet.ErrForeign}, func(answer error) bool { return errors.Is(err, answer) })
 }
 
 // unjudged marks a failure that says nothing about the store.

@@ -94,9 +94,11 @@ func (s *told) Wait(ctx context.Context, _ stet.ID, _ stet.Version) error { retu
 func (s *told) List(ctx context.Context, _ stet.Query) ([]stet.Head, string, error) {
 	return nil, "", s.ask(ctx)
 }
-func (s *told) Count(ctx context.Context, _ stet.Query) (int, error)    { return 0, s.ask(ctx) }
-func (s *told) Find(ctx context.Context, _ string) ([]stet.Head, error) { return nil, s.ask(ctx) }
-func (s *told) Bind(any) (stet.Store, error)                            { return s, nil }
+func (s *told) Count(ctx context.Context, _ stet.Query) (int, error) { return 0, s.ask(ctx) }
+func (s *told) Find(ctx context.Context, _ stet.Scope, _ string) ([]stet.Head, error) {
+	return nil, s.ask(ctx)
+}
+func (s *told) Bind(any) (stet.Store, error) { return s, nil }
 func (s *told) History(ctx context.Context, _ stet.HistoryQuery) ([]stet.Change, string, error) {
 	return nil, "", s.ask(ctx)
 }
@@ -132,6 +134,9 @@ func TestWhatOpensTheBreaker(t *testing.T) {
 		"stale":                                {err: stet.ErrStale},
 		"not found":                            {err: stet.ErrNotFound},
 		"full":                                 {err: stet.ErrFull},
+		"never with these bytes":               {err: fmt.Errorf("create: %w", stet.ErrRefused)},     // K08
+		"come again":                           {err: fmt.Errorf("create: %w", stet.ErrBusy)},        // S17
+		"another store":                        {err: fmt.Errorf("create: %w", stet.ErrForeign)},     // S03
 		"unconfirmed":                          {err: fmt.Errorf("create: %w", stet.ErrUnconfirmed)}, // replays go on (B01)
 		"corrupt":                              {err: fmt.Errorf("%w: a bad checksum", stet.ErrCorrupt)},
 		"corrupt, found while time was up too": {err: stet.ErrCorrupt, after: time.Millisecond, deadline: 2 * time.Millisecond},
@@ -265,7 +270,7 @@ func abilities(t *testing.T, s stet.Store) []error {
 	}
 	_, _, list := l.List(t.Context(), stet.Query{})
 	_, count := c.Count(t.Context(), stet.Query{})
-	_, find := f.Find(t.Context(), "name")
+	_, find := f.Find(t.Context(), "", "name")
 	_, _, history := h.History(t.Context(), stet.HistoryQuery{})
 	return []error{w.Wait(t.Context(), stet.ID{}, 1), list, count, find, history, h.Append(t.Context(), stet.Change{})}
 }

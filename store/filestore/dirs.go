@@ -49,7 +49,7 @@ func past(dir string, now time.Time) bool {
 // mkdir creates a directory of the store durably. It is no error if the directory exists; that does
 // not prove that its name was synced.
 func (s *Store) mkdir(dir string) error {
-	now := instant(s.clock.Last())
+	now := instant(s.clock.Horizon())
 	if s.known.has(dir, now) {
 		return nil
 	}

@@ -17,14 +17,19 @@
 //
 //	records/4f/4f0c….json   a record; its name is the SHA-256 of scope and key, each after its
 //	                        length
+//	records/store/id        whose records these are: what store.json says as well
 //	due/20261121T0510Z/…    the same file once more, named by the instant it falls due, its state,
 //	                        scope, version and id
 //	audit.jsonl             the history: a line for each change that had a note; no line is ever
 //	                        changed or removed
 //	pending/4f0c….json      such a line, while its change is being made
+//	store.json              which store this is; its mark rises while the store is written to
+//	clock                   empty: its time is the horizon behind which the store's does not go
 //	tmp/…                   what is being written; other processes remove what a dead one left
 //
-// The store touches nothing outside the directory, does not follow symbolic links, and lets only
+// Beside the directory DIR there is the file DIR.seen, which remembers the identity and the mark:
+// who moves the directory, and puts another in its place, does not take it along. The store touches
+// nothing else outside the directory, does not follow symbolic links, and lets only
 // the owner read. Keys and bodies are stored in plain text: wrap the store to encrypt bodies. The
 // contents of due are made from the records: if no process is running, the directory may be
 // removed, and the next Open makes it again.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"syscall"
 
 	"github.com/stet-dev/stet"
 )
@@ -39,6 +40,9 @@ func (s *Store) draft(r *stet.Record, name string) (*draft, error) {
 	}
 	if err == nil {
 		err = s.sync(path.Dir(d.entry))
+	}
+	if errors.Is(err, syscall.EFBIG) {
+		err = fmt.Errorf("%w: %w", stet.ErrRefused, err)
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.discard(), d.f.Close())
@@ -99,8 +103,10 @@ func (d *draft) close() { _ = d.f.Close() } // synced before
 
 // settle syncs the change of the record's name. If that fails, what the disk holds is unknown,
 // while every reader would take the new name for a fact. Therefore the store stops (W28).
-func (s *Store) settle(name string) error {
-	err := s.sync(path.Dir(pathOf(name)))
+func (s *Store) settle(name string) error { return s.settleIn(path.Dir(pathOf(name))) }
+
+func (s *Store) settleIn(dir string) error {
+	err := s.sync(dir)
 	if err != nil {
 		err = fmt.Errorf("a directory was not synced, the store has to be opened again: %w", err)
 		s.sick.CompareAndSwap(nil, &err)

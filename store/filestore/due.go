@@ -157,7 +157,7 @@ func (s *Store) bucket(ctx context.Context, bucket, after string) iter.Seq2[*ent
 		if err != nil {
 			yield(nil, err)
 		}
-		if len(names) == 0 && err == nil && bucket < bucketOf(instant(s.clock.Last()).Add(-bucketGrace)) {
+		if len(names) == 0 && err == nil && bucket < bucketOf(s.now().Add(-bucketGrace)) {
 			_ = s.root.Remove(dir) // it is in use again if that fails
 		}
 		for _, name := range names {
@@ -175,7 +175,7 @@ func (s *Store) bucket(ctx context.Context, bucket, after string) iter.Seq2[*ent
 // for such an entry, for a record that is being written, and for a damaged one, which is refused
 // for its key alone.
 func (s *Store) meet(e *entry) (r stet.Record, found bool, err error) {
-	r, err = s.peek(e.name)
+	r, err = s.peek(e.name, 0)
 	switch {
 	case errors.Is(err, errBusy), errors.Is(err, stet.ErrCorrupt):
 		return r, false, nil
@@ -196,7 +196,7 @@ func (s *Store) tidy(e *entry) error {
 	if ok, err := exclusive.try(f); err != nil || !ok {
 		return err
 	}
-	r, err := s.peek(e.name) // busy, too, where it is the very file that is locked here
+	r, err := s.peek(e.name, 0) // busy, too, where it is the very file that is locked here
 	if errors.Is(err, stet.ErrNotFound) || err == nil && r.Version != e.version {
 		return s.remove(e.path)
 	}
@@ -223,7 +223,7 @@ func (s *Store) index() error {
 	for name, err := range s.records(context.Background(), "", false) {
 		var r stet.Record
 		if err == nil {
-			r, err = s.peek(name)
+			r, err = s.peek(name, 0)
 		}
 		if errors.Is(err, stet.ErrCorrupt) || errors.Is(err, errBusy) {
 			continue
@@ -252,3 +252,22 @@ func (s *Store) syncTree(dir string) error {
 	}
 	return errors.Join(err, s.sync(dir))
 }
+
+// running returns the records of runs that go on, or nil if they cannot be listed.
+func (s *Store) running() (heads []stet.Head) {
+	for e, err := range s.entries(context.Background(), "", neverBucket) {
+		if err != nil {
+			return nil
+		}
+		if e.state != stet.Running {
+			continue
+		}
+		if r, found, err := s.meet(e); err == nil && found && r.State == stet.Running && r.Cause != stet.CauseSuspended {
+			heads = append(heads, r.Head)
+		}
+	}
+	return heads
+}
+
+// Left implements [stet.Heir].
+func (s *Store) Left() []stet.Head { return s.left }

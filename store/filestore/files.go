@@ -109,46 +109,56 @@ func (s *Store) still(at string, f *os.File) error {
 	return nil
 }
 
-// get reads the record of that name once it is safely on the disk.
-func (s *Store) get(ctx context.Context, name string) (stet.Record, error) {
+// get reads the record of that name once it is safely on the disk. A body that takes more than most
+// bytes of memory is left, here and in what follows.
+func (s *Store) get(ctx context.Context, name string, most int64) (stet.Record, error) {
 	f, err := s.open(ctx, name, shared)
 	if err != nil {
 		return stet.Record{}, err
 	}
-	return readAndClose(f, name)
+	return readAndClose(f, name, most)
 }
 
 // peek is get for a walk over many records: it does not wait for a record that is being written,
 // and returns errBusy.
-func (s *Store) peek(name string) (stet.Record, error) {
+func (s *Store) peek(name string, most int64) (stet.Record, error) {
 	f, err := s.tryOpen(name, shared)
 	if err != nil {
 		return stet.Record{}, err
 	}
-	return readAndClose(f, name)
+	return readAndClose(f, name, most)
 }
 
 // readAndClose releases the lock before it reads. A file that has its name never changes, and a
 // reader must not delay a writer.
-func readAndClose(f *os.File, name string) (stet.Record, error) {
+func readAndClose(f *os.File, name string, most int64) (stet.Record, error) {
 	err := none.wait(f)
 	var r stet.Record
 	if err == nil {
-		r, err = read(f, name)
+		r, err = read(f, name, most)
 	}
 	return r, errors.Join(err, f.Close())
 }
 
-func read(f *os.File, name string) (stet.Record, error) {
+func read(f *os.File, name string, most int64) (stet.Record, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return stet.Record{}, err
 	}
-	b := make([]byte, info.Size())
-	if _, err := io.ReadFull(f, b); err != nil {
+	var r stet.Record
+	if size := info.Size(); size > sifted {
+		r, err = sift(f, size, most)
+	} else {
+		b := make([]byte, size)
+		if _, err := io.ReadFull(f, b); err != nil {
+			return stet.Record{}, err
+		}
+		r, err = decode(b)
+	}
+	if _, failed := errors.AsType[*fs.PathError](err); failed {
 		return stet.Record{}, err
 	}
-	r, err := decode(b)
+	r.Body = r.UpTo(most)
 	if err == nil && nameOf(r.ID) != name {
 		err = errors.New("it is the record of another key")
 	}

@@ -13,14 +13,17 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/inplace"
+	"github.com/stet-dev/stet/internal/localdisk"
 	"github.com/stet-dev/stet/internal/monotonic"
 	"github.com/stet-dev/stet/internal/rest"
+	"github.com/stet-dev/stet/internal/storeid"
 )
 
 // Config says how a Store works. The zero value works.
 type Config struct {
-	// Clock is the store's clock. Nil means [time.Now]. If it goes back, the store's time stands
-	// still.
+	// Clock is the clock of this host. Nil means [time.Now]. If it is set back, the store's time
+	// stands still, for all processes that have the directory open, but for the last second.
 	Clock func() time.Time
 }
 
@@ -31,24 +34,31 @@ type Config struct {
 // once. Its work goes on, and may still be done.
 type Store struct {
 	root  *os.Root
-	clock monotonic.Clock
+	clock monotonic.Shared
+	ids   storeid.Gate
+	files inplace.Files // the directory, by its name
 	fsync func(*os.File) error
 	known knownDirs
 	gate  *gate
 	swept atomic.Int64          // when Due swept last, see sweepNow
 	use   *os.File              // the directory tmp; its lock is shared by all that have the store open
 	sick  atomic.Pointer[error] // why the store has stopped
+	left  []stet.Head           // by holders that are gone
+	named atomic.Int64          // the audit.jsonl whose name was synced last: see add
 
 	mu     sync.RWMutex // read-held while a call works; Close waits for it
 	closed bool
 }
 
 var (
-	_ stet.Store     = (*Store)(nil)
-	_ stet.Lister    = (*Store)(nil)
-	_ stet.Counter   = (*Store)(nil)
-	_ stet.Historian = (*Store)(nil)
-	_ io.Closer      = (*Store)(nil)
+	_ stet.Store      = (*Store)(nil)
+	_ stet.Lister     = (*Store)(nil)
+	_ stet.Counter    = (*Store)(nil)
+	_ stet.Historian  = (*Store)(nil)
+	_ stet.Forgetter  = (*Store)(nil)
+	_ stet.Heir       = (*Store)(nil)
+	_ stet.Identified = (*Store)(nil)
+	_ io.Closer       = (*Store)(nil)
 )
 
 // Open opens the store in dir. It creates the directory if there is none, and removes what killed
@@ -61,15 +71,18 @@ func open(dir string, c Config, fsync func(*os.File) error) (*Store, error) {
 		err = makeDir(dir, fsync)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("filestore: open: %w", err)
+		return nil, fmt.Errorf("filestore: open: %w", mended(err))
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("filestore: open: %w", err)
 	}
-	s := &Store{root: root, clock: monotonic.Clock{Now: c.Clock}, fsync: fsync, gate: newGate()}
-	if err := s.prepare(); err != nil {
-		return nil, fmt.Errorf("filestore: open %s: %w", dir, errors.Join(err, root.Close()))
+	s := &Store{root: root, clock: monotonic.Shared{Now: c.Clock}, fsync: fsync, gate: newGate()}
+	if err = s.files.Add(dir, false); err == nil {
+		err = s.prepare()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("filestore: open %s: %w", dir, errors.Join(mended(err), root.Close()))
 	}
 	return s, nil
 }
@@ -94,9 +107,15 @@ func (s *Store) prepare() (err error) {
 	if err != nil {
 		return err
 	}
+	if err := s.writable(); err != nil {
+		return err
+	}
 	if alone {
 		if err := errors.Join(s.clear(), s.index()); err != nil {
 			return err
+		}
+		if localdisk.Has(s.root.Name()) {
+			s.left = s.running()
 		}
 	}
 	if err := shared.wait(s.use); err != nil { // from exclusive to shared, or after another process has cleaned up
@@ -105,11 +124,15 @@ func (s *Store) prepare() (err error) {
 	if _, err := s.root.Lstat(dueDir); err != nil { // the process that cleaned up has died: the next Open cleans up
 		return err
 	}
-	return errors.Join(s.sync("."), s.sweep(), s.tidyNever())
+	if err := errors.Join(s.sync("."), s.sweep(), s.tidyNever()); err != nil {
+		return err
+	}
+	return s.identify()
 }
 
 // Close waits for the calls in progress and closes the store. Its records stay.
 func (s *Store) Close() error {
+	s.ids.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -136,12 +159,9 @@ func work[T any](ctx context.Context, s *Store, verb, name string, do func(ctx c
 			value, err := do(ctx)
 			answers <- rest.Answer[T]{Value: value, Err: err}
 		}()
-		got, err = rest.Await(ctx, nil, answers)
+		got, err = rest.Await(ctx, answers)
 	}
-	if err != nil {
-		err = fmt.Errorf("filestore: %s: %w", verb, err)
-	}
-	return got, err
+	return got, named(verb, err)
 }
 
 // begin returns as soon as there is a place for the call. Before that nothing has happened.

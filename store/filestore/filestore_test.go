@@ -9,7 +9,7 @@ import (
 	"github.com/stet-dev/stet/store/storetest"
 )
 
-var backend = storetest.Backend{Durable: true, Shared: true, Tamper: filestore.Tamper, Open: func(t testing.TB, dir string, clock func() time.Time) stet.Store {
+var backend = storetest.Backend{Durable: true, Shared: true, Tamper: filestore.Tamper, Backup: filestore.Backup, Empty: filestore.Empty, Open: func(t testing.TB, dir string, clock func() time.Time) stet.Store {
 	s, err := filestore.Open(dir, filestore.Config{Clock: clock})
 	if err != nil {
 		t.Fatal(err)

@@ -237,13 +237,20 @@ func decode(b []byte) (stet.Record, error) {
 	}
 	held, seal := b[:len(b)-sealLen], b[len(b)-sealLen:]
 	if string(seal) != fmt.Sprintf(sealFormat, crc32.Checksum(held, castagnoli)) {
-		return stet.Record{}, errors.New("torn or changed: the checksum is wrong")
+		return stet.Record{}, errChanged
 	}
+	return parse(held)
+}
+
+var errChanged = errors.New("torn or changed: the checksum is wrong")
+
+// parse reads what stands before the seal.
+func parse(held []byte) (stet.Record, error) {
 	d := json.NewDecoder(io.MultiReader(bytes.NewReader(held), strings.NewReader("\n}")))
 	d.DisallowUnknownFields()
 	var f form
 	if d.Decode(&f) != nil || d.More() {
-		return stet.Record{}, errors.New("not well formed")
+		return stet.Record{}, errForm
 	}
 	return f.record()
 }

@@ -393,7 +393,12 @@ func TestDamagedAnnouncementRefusesItsKeyAlone(t *testing.T) {
 		t.Errorf("Replace: %v, want ErrCorrupt", err)
 	}
 	h.change(l, "why")
-	if whys := h.whys(stet.HistoryQuery{}); len(whys) != 1 {
+	if whys := h.whys(stet.HistoryQuery{ID: l.ID}); len(whys) != 1 {
 		t.Errorf("%d entries, want 1", len(whys))
+	}
+	for _, q := range []stet.HistoryQuery{{}, {ID: k.ID}} { // its change may have happened
+		if _, _, err := h.History(t.Context(), q); !errors.Is(err, stet.ErrCorrupt) {
+			t.Errorf("History: %v, want ErrCorrupt", err)
+		}
 	}
 }

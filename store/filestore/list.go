@@ -41,7 +41,7 @@ func (s *Store) List(ctx context.Context, q stet.Query) (heads []stet.Head, next
 			if err != nil || !p.Takes(name) {
 				return p, err
 			}
-			r, err := s.get(ctx, name)
+			r, err := s.get(ctx, name, 0)
 			switch {
 			case errors.Is(err, stet.ErrCorrupt), errors.Is(err, stet.ErrNotFound):
 				continue

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"syscall"
 
 	"github.com/stet-dev/stet"
@@ -82,18 +83,22 @@ func (s *Store) repair(h *stet.Head, name string) error {
 	return s.withdraw(name)
 }
 
-// repairAll repairs every record, and waits for records that are being written. It skips a record
-// that cannot be read, since no reader has seen it change.
-func (s *Store) repairAll(ctx context.Context) error {
+// repairAll repairs the record of id, or every record where that is none, and waits for records
+// that are being written. It skips a record that cannot be read, since no reader has seen it
+// change. An announcement that cannot be read is [stet.ErrCorrupt]: its change may have happened.
+func (s *Store) repairAll(ctx context.Context, id stet.ID) error {
 	files, err := s.names(pendingDir)
 	if err != nil {
 		return err
+	}
+	if id != (stet.ID{}) {
+		files = slices.DeleteFunc(files, func(file string) bool { return file != nameOf(id)+extension })
 	}
 	for name, err := range each(ctx, files, "", false) {
 		if err == nil {
 			err = s.repairOne(ctx, name)
 		}
-		if err != nil && !errors.Is(err, stet.ErrCorrupt) {
+		if err != nil {
 			return err
 		}
 	}
@@ -103,9 +108,15 @@ func (s *Store) repairAll(ctx context.Context) error {
 func (s *Store) repairOne(ctx context.Context, name string) error {
 	f, err := s.open(ctx, name, shared) // another process that repairs does the same, once
 	if err != nil {
-		return ignore(err, stet.ErrNotFound) // Delete repairs first: this record was taken away by hand
+		return ignore(ignore(err, stet.ErrNotFound), stet.ErrCorrupt) // Delete repairs first: this record was taken away by hand
 	}
-	_, err = s.settled(f, name)
+	r, err := read(f, name, 0)
+	switch {
+	case err == nil:
+		err = s.repair(&r.Head, name)
+	case errors.Is(err, stet.ErrCorrupt):
+		err = nil
+	}
 	return errors.Join(err, f.Close())
 }
 

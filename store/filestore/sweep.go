@@ -11,8 +11,12 @@ import (
 	"time"
 )
 
-// clear empties tmp. No other process has the store open.
+// clear empties tmp, and removes what the files in it are listed as. No other process has the store
+// open.
 func (s *Store) clear() error {
+	if err := s.sweep(); err != nil {
+		return err
+	}
 	names, err := s.names(tmpDir)
 	for _, name := range names {
 		err = errors.Join(err, s.root.RemoveAll(tmpDir+"/"+name))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"syscall"
 
@@ -17,9 +18,9 @@ import (
 func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
 	r = owned(r)
 	name := nameOf(r.ID)
-	return work(ctx, s, "create", name, func(ctx context.Context) (stet.Record, error) {
+	return write(ctx, s, "create", name, func(ctx context.Context) (stet.Record, error) {
 		for {
-			have, err := s.get(ctx, name)
+			have, err := s.get(ctx, name, stet.MaxBody(ctx))
 			switch {
 			case err == nil:
 				have.AsOf = s.now()
@@ -42,7 +43,11 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 var errTaken = errors.New("the key is taken")
 
 func (s *Store) create(ctx context.Context, r *stet.Record, name string) error {
-	codec.Stamp(&r.Head, &stet.Head{}, s.now())
+	now, err := s.stamp()
+	if err != nil {
+		return err
+	}
+	codec.Stamp(&r.Head, &stet.Head{}, now)
 	d, err := s.draft(r, name)
 	if err != nil {
 		return full(err)
@@ -77,7 +82,7 @@ func full(err error) error {
 // Get implements [stet.Store].
 func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 	return work(ctx, s, "get", "", func(ctx context.Context) (stet.Record, error) {
-		r, err := s.get(ctx, nameOf(id))
+		r, err := s.get(ctx, nameOf(id), stet.MaxBody(ctx))
 		if err == nil {
 			r.AsOf = s.now()
 		}
@@ -93,13 +98,17 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 	}
 	next = owned(next)
 	name := nameOf(h.ID)
-	return work(ctx, s, "replace", name, func(ctx context.Context) (stet.Head, error) {
+	return write(ctx, s, "replace", name, func(ctx context.Context) (stet.Head, error) {
 		f, err := s.open(ctx, name, exclusive)
 		if err != nil {
 			return stet.Head{}, err
 		}
 		defer func() { _ = f.Close() }() // it was only read
-		old, err := s.settled(f, name)
+		most := int64(0)
+		if b == nil { // its body stays
+			most = math.MaxInt64
+		}
+		old, err := s.settled(f, name, most)
 		switch {
 		case err != nil:
 			return stet.Head{}, err
@@ -110,7 +119,11 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		if b == nil {
 			next.Body = old.Body
 		}
-		codec.Stamp(&next.Head, &old.Head, s.now())
+		now, err := s.stamp()
+		if err != nil {
+			return stet.Head{}, err
+		}
+		codec.Stamp(&next.Head, &old.Head, now)
 		if err := s.replace(ctx, &old.Head, &next, name); err != nil {
 			return stet.Head{}, err
 		}
@@ -151,8 +164,8 @@ func (s *Store) replace(ctx context.Context, old *stet.Head, next *stet.Record, 
 }
 
 // settled reads a record, which is locked, once all its changes are in the history.
-func (s *Store) settled(f *os.File, name string) (stet.Record, error) {
-	r, err := read(f, name)
+func (s *Store) settled(f *os.File, name string, most int64) (stet.Record, error) {
+	r, err := read(f, name, most)
 	if err == nil {
 		err = s.repair(&r.Head, name)
 	}
@@ -162,13 +175,13 @@ func (s *Store) settled(f *os.File, name string) (stet.Record, error) {
 // Delete implements [stet.Store].
 func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error {
 	name := nameOf(id)
-	_, err := work(ctx, s, "delete", name, func(ctx context.Context) (struct{}, error) {
+	_, err := write(ctx, s, "delete", name, func(ctx context.Context) (struct{}, error) {
 		f, err := s.open(ctx, name, exclusive)
 		if err != nil {
 			return struct{}{}, err
 		}
 		defer func() { _ = f.Close() }()
-		old, err := s.settled(f, name)
+		old, err := s.settled(f, name, 0)
 		switch {
 		case err != nil:
 			return struct{}{}, err
@@ -176,6 +189,9 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 			return struct{}{}, stet.ErrStale
 		case ctx.Err() != nil:
 			return struct{}{}, ctx.Err()
+		}
+		if err := s.reach(instant(old.Fence() + 1)); err != nil { // for the next life of the key
+			return struct{}{}, err
 		}
 		if err := s.root.Remove(pathOf(name)); err != nil {
 			return struct{}{}, err

@@ -1,10 +1,12 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/walk"
@@ -18,7 +20,13 @@ type history struct {
 	mu      sync.Mutex
 	changes []stet.Change
 	made    int // changes ever
+	trimmed int // changes ever, of which no later one was trimmed
 }
+
+// oldest is the number of the first change that is there.
+func (h *history) oldest() int { return max(h.trimmed, h.made-len(h.changes)) }
+
+func (h *history) at(n int) *stet.Change { return &h.changes[n%h.max] }
 
 // add is called under the lock of the record's shard, so that the changes of a record stay in
 // order.
@@ -48,8 +56,8 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 		}
 	}
 	page := walk.Page[stet.Change, int]{Most: q.Bound(), Look: maxLook}
-	for n := from - 1; n >= h.made-len(h.changes); n-- { // the latest first
-		if c := &h.changes[n%h.max]; !page.Add(n, *c, q.Matches(c)) {
+	for n := from - 1; n >= h.oldest(); n-- { // the latest first
+		if c := h.at(n); !page.Add(n, *c, q.Matches(c)) {
 			break
 		}
 	}
@@ -62,10 +70,43 @@ const maxLook = 1000
 
 // Append implements [stet.Historian].
 func (s *Store) Append(ctx context.Context, c stet.Change) error {
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), s.unusable); err != nil {
 		return err
 	}
 	c.From, c.To, c.At = 0, 0, instant(s.now())
 	s.history.add(c)
 	return nil
+}
+
+// Trim implements [stet.Forgetter].
+func (s *Store) Trim(ctx context.Context, age time.Duration, limit int) (n int, err error) {
+	if err := cmp.Or(ctx.Err(), s.unusable); err != nil {
+		return 0, err
+	}
+	before := instant(s.now()).Add(-age)
+	h := &s.history
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for h.trimmed = h.oldest(); n < limit && h.trimmed < h.made && !h.at(h.trimmed).At.After(before); n++ {
+		*h.at(h.trimmed) = stet.Change{}
+		h.trimmed++
+	}
+	return n, nil
+}
+
+// Erase implements [stet.Forgetter].
+func (s *Store) Erase(ctx context.Context, q stet.HistoryQuery) (n int, err error) {
+	if err := cmp.Or(ctx.Err(), s.unusable, q.Erasable()); err != nil {
+		return 0, err
+	}
+	h := &s.history
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := h.oldest(); n < q.Bound() && i < h.made; i++ {
+		if c := h.at(i); q.Matches(c) {
+			*c = c.Erased()
+			n++
+		}
+	}
+	return n, nil
 }

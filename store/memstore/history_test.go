@@ -61,7 +61,7 @@ func TestFindWhileNamesChange(t *testing.T) {
 		wg.Go(func() { noted(t, s, r.Head, 0, 300) })
 	}
 	for range 300 {
-		heads, err := s.Find(t.Context(), "ch_1")
+		heads, err := s.Find(t.Context(), "", "ch_1")
 		for _, h := range heads {
 			if h.DownstreamID != "ch_1" {
 				t.Fatalf("found %q", h.DownstreamID)
@@ -72,10 +72,10 @@ func TestFindWhileNamesChange(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	if heads, err := s.Find(t.Context(), "ch_1"); err != nil || len(heads) != 4 {
+	if heads, err := s.Find(t.Context(), "", "ch_1"); err != nil || len(heads) != 4 {
 		t.Errorf("%d found, %v; want 4", len(heads), err)
 	}
-	if heads, err := s.Find(t.Context(), "ch_0"); err != nil || len(heads) != 0 {
+	if heads, err := s.Find(t.Context(), "", "ch_0"); err != nil || len(heads) != 0 {
 		t.Errorf("%d found by a name they had, %v", len(heads), err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/bounds"
 	"github.com/stet-dev/stet/internal/monotonic"
 	"github.com/stet-dev/stet/internal/rest"
 )
@@ -25,18 +26,24 @@ type Config struct {
 	Clock func() time.Time
 }
 
+var configBounds = bounds.For[Config](
+	bounds.Number("MaxKeys", 1, bounds.Many).OrDefault(),
+	bounds.Number("MaxHistory", 1, bounds.Many).OrDefault(),
+)
+
 // Store keeps records in memory. It is safe for concurrent use.
 type Store struct {
-	maxKeys int64
-	clock   monotonic.Clock
-	seed    maphash.Seed
-	keys    atomic.Int64
-	born    atomic.Uint64                 // how many keys there have been
-	tags    [shards]index[uint64, uint64] // the hashes of IDs by tag
-	counts  [stet.Expired + 1]atomic.Int64
-	shards  [shards]shard
-	names   index[string, stet.ID] // downstream
-	history history
+	unusable error // what is wrong with the Config
+	maxKeys  int64
+	clock    monotonic.Clock
+	seed     maphash.Seed
+	keys     atomic.Int64
+	born     atomic.Uint64                 // how many keys there have been
+	tags     [shards]index[uint64, uint64] // the hashes of IDs by tag
+	counts   [stet.Expired + 1]atomic.Int64
+	shards   [shards]shard
+	names    index[string, stet.ID] // downstream
+	history  history
 }
 
 const shards = 256
@@ -64,10 +71,11 @@ var (
 	_ stet.Reaper    = (*Store)(nil)
 )
 
-// New returns an empty Store.
+// New returns an empty Store. If a number of c is out of bounds, the store takes no record, and the
+// error of each attempt says which.
 func New(c Config) *Store {
-	s := &Store{maxKeys: int64(cmp.Or(c.MaxKeys, 1_000_000)), clock: monotonic.Clock{Now: c.Clock}, seed: maphash.MakeSeed(),
-		history: history{max: cmp.Or(max(c.MaxHistory, 0), 100_000)}}
+	s := &Store{unusable: configBounds.Check(&c), maxKeys: int64(cmp.Or(c.MaxKeys, 1_000_000)), clock: monotonic.Clock{Now: c.Clock}, seed: maphash.MakeSeed(),
+		history: history{max: cmp.Or(c.MaxHistory, 100_000)}}
 	for i := range s.shards {
 		s.shards[i].records = make(map[uint64]*entry)
 		s.shards[i].labels = make(map[label]*label)
@@ -104,7 +112,7 @@ func (sh *shard) find(h uint64, id stet.ID) *entry {
 
 // Create implements [stet.Store].
 func (s *Store) Create(ctx context.Context, r stet.Record) (got stet.Record, err error) {
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), s.unusable); err != nil {
 		return got, err
 	}
 	sh, h := s.shard(r.ID)
@@ -114,6 +122,7 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (got stet.Record, err
 	got.Tag = r.Tag
 	if e := sh.find(h, r.ID); e != nil {
 		e.record(&got, now)
+		got.Body = got.UpTo(stet.MaxBody(ctx))
 		return got, stet.ErrExists
 	}
 	if s.keys.Add(1) > s.maxKeys && !s.makeRoom(sh, now) {
@@ -200,6 +209,7 @@ func (s *Store) Get(ctx context.Context, id stet.ID) (got stet.Record, err error
 		return got, stet.ErrNotFound
 	}
 	e.record(&got, s.now())
+	got.Body = got.UpTo(stet.MaxBody(ctx))
 	return got, nil
 }
 
@@ -263,6 +273,7 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 	case e.version != prev:
 		return stet.ErrStale
 	}
+	s.clock.Pass(e.created + int64(e.attempt))
 	s.remove(sh, h, e)
 	return nil
 }

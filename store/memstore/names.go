@@ -36,12 +36,14 @@ func (s *Store) rename(id stet.ID, had, has [2]string) {
 
 // Find implements [stet.Finder], in no order. It costs nothing for the records that have no
 // downstream names.
-func (s *Store) Find(ctx context.Context, name string) ([]stet.Head, error) {
+func (s *Store) Find(ctx context.Context, scope stet.Scope, name string) ([]stet.Head, error) {
 	if err := ctx.Err(); err != nil || name == "" {
 		return nil, err
 	}
+	ids := s.names.find(name, math.MaxInt)
+	ids = slices.DeleteFunc(ids, func(id stet.ID) bool { return scope != "" && id.Scope != scope })
 	var found []stet.Head
-	for _, h := range s.heads(s.names.find(name, stet.DefaultLimit), s.now()) {
+	for _, h := range s.heads(ids[:min(len(ids), stet.DefaultLimit)], s.now()) {
 		if h.DownstreamKey == name || h.DownstreamID == name { // it may have changed since
 			found = append(found, h)
 		}

@@ -1,6 +1,9 @@
 // Package pgxstore keeps records in Postgres through pgx v5: its pools, and its transactions.
 //
-//	pool, err := pgxpool.New(ctx, dsn)
+//	config, err := pgxpool.ParseConfig(dsn)
+//	...
+//	pgxstore.Prepare(config)
+//	pool, err := pgxpool.NewWithConfig(ctx, config)
 //	...
 //	err = pgxstore.Migrate(ctx, pool)
 //	...
@@ -37,7 +40,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/bounds"
 	"github.com/stet-dev/stet/internal/pgstore"
+	"github.com/stet-dev/stet/internal/sqltext"
 )
 
 // Store is a [stet.Store] in Postgres, with all the optional abilities. It is safe for concurrent
@@ -63,6 +68,10 @@ type Config struct {
 	AllowVolatile bool
 }
 
+var configBounds = bounds.For[Config](
+	bounds.Duration("LockTimeout", bounds.Short, pgstore.MaxLockTimeout).Or("0 for the session's", 0),
+)
+
 // ErrClosed is returned when a store is used after Close.
 var ErrClosed = errors.New("pgxstore: the store is closed")
 
@@ -75,24 +84,32 @@ var ErrSchema = errors.New("pgxstore: the schema does not fit")
 // closes it after the store. The store keeps no connection of the pool. It uses up to six for
 // groups of writes, and one for each write or look-up that goes alone; a pool of 16 or more is a
 // good size.
-func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Store, error) {
-	if c.LockTimeout < 0 {
-		return nil, fmt.Errorf("pgxstore: config: LockTimeout is %s; it must not be negative", c.LockTimeout)
+func Open(ctx context.Context, p *pgxpool.Pool, c Config) (*Store, error) {
+	if err := configBounds.Check(&c); err != nil {
+		return nil, err
 	}
-	listener := pool.Config().ConnConfig
+	listener := p.Config().ConnConfig
 	if c.ListenDSN != "" {
 		var err error
 		if listener, err = pgx.ParseConfig(c.ListenDSN); err != nil {
 			return nil, errors.New("pgxstore: config: ListenDSN is not a valid address; write it as the address of the pool") // it may hold a password
 		}
 	}
-	have, want, err := Status(ctx, pool)
-	if err = cmp.Or(err, pgstore.CheckSchema("pgxstore", ErrSchema, have, want)); err != nil {
+	is, err := schemaOf(ctx, p)
+	if err = cmp.Or(err, is.Check("pgxstore", ErrSchema)); err != nil {
 		return nil, err
 	}
-	s, err := pgstore.Open(ctx, querier{pool}, pgstore.Config{Package: "pgxstore", Closed: ErrClosed, LockTimeout: c.LockTimeout,
+	s, err := pgstore.Open(ctx, pool{p}, pgstore.Config{Package: "pgxstore", Closed: ErrClosed, LockTimeout: c.LockTimeout,
 		Volatile: c.AllowVolatile,
 		Listen:   listen(listener),
+		Begin: func(ctx context.Context, f func(pgstore.Querier) error) error {
+			tx, err := p.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+			if err != nil {
+				return pgstore.Fault(ctx, err)
+			}
+			defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // it has changed nothing
+			return f(querier{tx})
+		},
 		Bind: func(tx any) (pgstore.Querier, map[string]any, bool) {
 			if t, ok := tx.(*sql.Tx); ok {
 				return pgstore.SQL{On: t}, nil, t != nil
@@ -118,13 +135,14 @@ func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Store, error) {
 func In(claim *stet.Claim, tx pgx.Tx) error { return claim.In(tx) }
 
 // Migrate brings the schema up to date in one transaction, if it is not yet. Any number of
-// processes may call it at once. If a newer program has made the schema, it returns [ErrSchema].
-func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
-	have, want, err := Status(ctx, pool)
-	if err != nil || have >= want {
-		return cmp.Or(err, pgstore.CheckSchema("pgxstore", ErrSchema, have, want))
+// processes may call it at once. If a newer program has made the schema, Migrate changes nothing,
+// and returns [ErrSchema] unless this one works with it.
+func Migrate(ctx context.Context, p *pgxpool.Pool) error {
+	is, err := schemaOf(ctx, p)
+	if err != nil || is.Have >= is.Want {
+		return cmp.Or(err, is.Check("pgxstore", ErrSchema))
 	}
-	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return pgstore.Migrate(ctx, querier{tx}) })
+	err = pgx.BeginFunc(ctx, p, func(tx pgx.Tx) error { return pgstore.Migrate(ctx, querier{tx}) })
 	if err != nil {
 		return fmt.Errorf("pgxstore: migrate: %w", err)
 	}
@@ -132,21 +150,25 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 }
 
 // Status returns the schema's version in the database, 0 if there is none, and the version that
-// this program needs. It changes nothing.
-func Status(ctx context.Context, pool *pgxpool.Pool) (have, want int, err error) {
-	if have, want, err = pgstore.Status(ctx, querier{pool}); err != nil {
-		return 0, 0, fmt.Errorf("pgxstore: %w", err)
-	}
-	return have, want, nil
+// this program knows. It changes nothing. A store that is in the database and not on the
+// search_path is [ErrSchema].
+func Status(ctx context.Context, p *pgxpool.Pool) (have, want int, err error) {
+	is, err := schemaOf(ctx, p)
+	return is.Have, is.Want, err
 }
 
-// querier is a pool or a transaction of pgx.
-type querier struct {
-	pgx interface {
-		Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+func schemaOf(ctx context.Context, p *pgxpool.Pool) (sqltext.Migration, error) {
+	is, err := pgstore.Status(ctx, pool{p}, ErrSchema)
+	if err != nil {
+		return sqltext.Migration{}, named(err)
 	}
+	return is, nil
 }
 
-func (q querier) Query(ctx context.Context, sql string, args ...any) (pgstore.Rows, error) {
-	return q.pgx.Query(ctx, sql, args...)
+// named has an error begin with the package's name, which that of the schema has already.
+func named(err error) error {
+	if errors.Is(err, ErrSchema) {
+		return err
+	}
+	return fmt.Errorf("pgxstore: %w", err)
 }

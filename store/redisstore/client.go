@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -25,26 +26,39 @@ type ServerError string
 
 func (e ServerError) Error() string {
 	code, _, _ := strings.Cut(string(e), " ")
+	if e.denies() {
+		code = "NOPERM"
+	}
 	if mend := mends[code]; mend != "" {
 		return "redis: " + string(e) + "; " + mend
 	}
 	return "redis: " + string(e)
 }
 
+// denies reports whether the user may not do that. Scripts say so in other words than commands.
+func (e ServerError) denies() bool {
+	return strings.HasPrefix(string(e), "NOPERM") || strings.Contains(string(e), "The user executing the script can't") ||
+		strings.Contains(string(e), "ACL failure in script")
+}
+
 // mends say what to do about an error, by the first word of its text.
 var mends = map[string]string{
 	"NOAUTH":      "the server wants a password: give the client one (redis://USER:PASSWORD@HOST)",
 	"WRONGPASS":   "correct the user or the password that the client was given",
-	"NOPERM":      "this user may not do that: give it the right (ACL SETUSER), or another user",
+	"NOPERM":      "this user may not do that: give it the right (ACL SETUSER), or the client another user; docs/stores.md lists the rights",
 	"MOVED":       "the server is a node of a cluster, and the client takes it for one by itself: give it a client for clusters (redis+cluster://HOST,HOST)",
 	"CLUSTERDOWN": "the cluster serves none of it: see CLUSTER INFO",
 	"LOADING":     "the server reads its data after a start: wait for it",
 	"READONLY":    "the server is a replica: give the client its master, or the sentinels (redis+sentinel://HOST,HOST/NAME)",
+	"OOM":         "the server is full: raise its maxmemory, or remove keys",
+	"MISCONF":     "the server cannot write its files, as on a full disk: see its log",
+	"NOREPLICAS":  "the server takes no writes without replicas (min-replicas-to-write): see INFO replication",
 	"MASTERDOWN":  "the server is a replica without its master: give the client the master",
 }
 
-// answered reports whether err is an answer of the server that begins with code.
-func answered(err error, code string) bool {
+// answered reports whether err is an answer of the server that begins with one of the codes, behind
+// ERR, which not every client leaves there.
+func answered(err error, codes ...string) bool {
 	e, ok := errors.AsType[ServerError](err)
-	return ok && strings.HasPrefix(string(e), code)
+	return ok && slices.ContainsFunc(codes, func(code string) bool { return strings.HasPrefix(strings.TrimPrefix(string(e), "ERR "), code) })
 }

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -9,11 +10,40 @@ import (
 	"github.com/stet-dev/stet"
 )
 
-// confirmed carries out a script that writes, and waits until the replicas have the write (B01).
+// confirmed carries out a script that writes, if the server has the store that it has to be, and
+// waits until the replicas have the write (B01).
 // says reports by an answer whether the script wrote, or found the result of an earlier try of the
 // same write, which may be on this server alone as well. For any other answer it does not wait, so
 // that reads cost the same with and without replicas.
 func (s *Store) confirmed(
+	ctx context.Context, script *script, p *place, says func(answer any) wrote, args ...string,
+) (any, error) {
+	if s.gate == nil {
+		return s.sent(ctx, script, p, says, append(args, "")...)
+	}
+	for tries := 0; ; tries++ {
+		if err := s.gate.Write(ctx); err != nil {
+			return nil, err
+		}
+		sight := s.gate.Sight()
+		got, err := s.sent(ctx, script, p, says, append(args[:len(args):len(args)], begins(&sight.Known))...)
+		if err == nil && got != other || errors.Is(err, stet.ErrUnconfirmed) {
+			_ = sight.Saw(sight.Known) // it is what it has to be, and need not be looked at for a while
+		}
+		if err != nil || got != other {
+			return got, err
+		}
+		if err := s.gate.Again(ctx); err != nil {
+			return nil, err
+		}
+		if tries > 0 { // otherwise it was accepted by another process
+			return nil, fmt.Errorf("%w: the server of this key has another one than others", stet.ErrForeign)
+		}
+	}
+}
+
+// sent sends a script that writes, and waits for replicas.
+func (s *Store) sent(
 	ctx context.Context, script *script, p *place, says func(answer any) wrote, args ...string,
 ) (any, error) {
 	if s.wait == 0 {
@@ -73,7 +103,7 @@ func showing(version stet.Version) func(answer any) wrote {
 	return func(answer any) wrote {
 		switch answer := answer.(type) {
 		case string:
-			if answer != gone {
+			if answer != gone && answer != other {
 				return doneNow
 			}
 		case []any:
@@ -86,7 +116,12 @@ func showing(version stet.Version) func(answer any) wrote {
 }
 
 // appending is for the script that adds to the history, which writes each time.
-func appending(any) wrote { return doneNow }
+func appending(answer any) wrote {
+	if answer == other {
+		return doneNothing
+	}
+	return doneNow
+}
 
 // removing is for the script that deletes. A record that is gone may have been removed by an
 // earlier try.

@@ -23,7 +23,10 @@ func encodeEntry(tag string, attempt int, n *stet.Note) string {
 type entry struct {
 	stet.Change
 	ms, seq uint64
+	values  map[string]string // as they are stored
 }
+
+func (e *entry) name() string { return fmt.Sprintf("%d-%d", e.ms, e.seq) }
 
 // compare orders the newest first.
 func (e *entry) compare(o *entry) int {
@@ -43,6 +46,7 @@ const filteredLook = 500
 // Append implements [stet.Historian]. The entry is kept in the shard of its record.
 func (s *Store) Append(ctx context.Context, c stet.Change) error {
 	p := s.place(c.ID)
+	p.also = []string{p.shard + ":history"}
 	_, err := s.confirmed(ctx, appendScript, &p, appending, encodeEntry(c.Tag, c.Attempt, &c.Note))
 	return wrap("append", err)
 }
@@ -77,7 +81,7 @@ func (s *Store) History(ctx context.Context, q stet.HistoryQuery) (changes []ste
 			return changes, formatHistoryCursor(from), nil
 		}
 		e := newest.rest[0]
-		newest.rest, from[newest.shard] = newest.rest[1:], fmt.Sprintf("%d-%d", e.ms, e.seq)
+		newest.rest, from[newest.shard] = newest.rest[1:], e.name()
 		if q.Matches(&e.Change) {
 			changes = append(changes, e.Change)
 		}
@@ -142,20 +146,24 @@ func (s *Store) stream(ctx context.Context, shard int, below string, n int) (*st
 	if below != "" {
 		end = "(" + below
 	}
-	all := &stream{shard: shard}
-	got, err := s.client.Do(ctx, key, []string{"XREVRANGE", key, end, "-", "COUNT", strconv.Itoa(n)}, nil)
+	all, err := s.entries(ctx, "XREVRANGE", key, end, "-", n)
+	return &stream{shard: shard, rest: all, more: len(all) == n}, err
+}
+
+// entries reads up to n entries of a stream.
+func (s *Store) entries(ctx context.Context, command, key, from, to string, n int) (all []entry, err error) {
+	got, err := s.client.Do(ctx, key, []string{command, key, from, to, "COUNT", strconv.Itoa(n)}, nil)
 	if err != nil {
-		return all, err
+		return nil, err
 	}
 	rows, _ := first(got).([]any)
 	for _, row := range rows {
 		e, ok := decodeEntry(row)
 		if !ok {
-			return all, fmt.Errorf("%w: an entry of the history", stet.ErrCorrupt)
+			return nil, fmt.Errorf("%w: an entry of the history", stet.ErrCorrupt)
 		}
-		all.rest = append(all.rest, e)
+		all = append(all, e)
 	}
-	all.more = len(rows) == n
 	return all, nil
 }
 
@@ -184,6 +192,6 @@ func decodeEntry(row any) (e entry, ok bool) {
 		return e, false
 	}
 	e.From, e.To, e.At = stet.State(from), stet.State(to), time.UnixMicro(us).UTC()
-	e.Tag, e.Attempt, e.Note = h.Tag, h.Attempt, *h.Note
+	e.Tag, e.Attempt, e.Note, e.values = h.Tag, h.Attempt, *h.Note, values
 	return e, errors.Join(err1, err2, err3) == nil
 }

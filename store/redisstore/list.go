@@ -248,7 +248,7 @@ func (s *Store) tagged(ctx context.Context, q stet.Query) (all []found, err erro
 
 // named finds the record of the scope and the key in a query.
 func (s *Store) named(ctx context.Context, q stet.Query) ([]found, error) {
-	r, err := s.Get(ctx, stet.ID{Scope: q.Scope, Key: q.Key})
+	r, err := s.Get(stet.WithMaxBody(ctx, 0), stet.ID{Scope: q.Scope, Key: q.Key})
 	if err != nil {
 		if errors.Is(err, stet.ErrNotFound) || errors.Is(err, stet.ErrCorrupt) { // which is left out
 			err = nil
@@ -328,19 +328,23 @@ func (s *Store) latest(ctx context.Context, q stet.Query) (n int, err error) {
 
 // Find implements [stet.Finder]. It asks every shard, because a name does not tell the shard of its
 // record.
-func (s *Store) Find(ctx context.Context, name string) (heads []stet.Head, err error) {
+func (s *Store) Find(ctx context.Context, scope stet.Scope, name string) (heads []stet.Head, err error) {
 	if name == "" {
 		return nil, nil
 	}
+	var of writer // with which the members of the scope begin
+	if scope != "" {
+		of.member(stet.ID{Scope: scope})
+	}
 	lists, err := each(ctx, s, func(ctx context.Context, shard int) (all []found, err error) {
-		all, _, err = s.heads(ctx, namedScript, shard, strconv.Itoa(stet.DefaultLimit), name)
+		all, _, err = s.heads(ctx, namedScript, shard, strconv.Itoa(stet.DefaultLimit), name, string(of))
 		return all, err
 	})
 	if err != nil {
 		return nil, wrap("find", err)
 	}
 	for _, f := range slices.Concat(lists...) {
-		if h := &f.head; f.ok && (h.DownstreamKey == name || h.DownstreamID == name) {
+		if h := &f.head; f.ok && (h.DownstreamKey == name || h.DownstreamID == name) && (scope == "" || h.Scope == scope) {
 			heads = append(heads, *h)
 		}
 	}

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/bounds"
 	"github.com/stet-dev/stet/internal/codec"
 	"github.com/stet-dev/stet/internal/rest"
+	"github.com/stet-dev/stet/internal/storeid"
 	"github.com/stet-dev/stet/internal/tag"
 )
 
@@ -30,6 +32,13 @@ type Config struct {
 	// WaitTimeout bounds the wait for replicas. It is cut short so that an answer comes before the
 	// deadline of the call. 0 means one second.
 	WaitTimeout time.Duration
+	// DurableByService states that the service that runs the server keeps what it has acknowledged,
+	// as some do by other means than an append-only file. The settings of such a server are not
+	// looked at, except for a policy that evicts.
+	DurableByService bool
+	// Copies is for a store whose records are copies of others, such as a cache's: it is not known
+	// by an identity, so that a server that was emptied is taken.
+	Copies bool
 	// AllowVolatile accepts a server that may evict or forget records. False means that Open and
 	// Check fail with [stet.ErrVolatile] for such a server.
 	AllowVolatile bool
@@ -41,6 +50,13 @@ type Config struct {
 	Warn func(string)
 }
 
+var configBounds = bounds.For[Config](
+	bounds.Number("Shards", 1, maxShards).OrDefault(),
+	bounds.Number("Wait", 0, bounds.Many),
+	bounds.Duration("WaitTimeout", bounds.Short, bounds.Long).OrDefault(),
+	bounds.Duration("Linger", bounds.Short, bounds.Long).OrDefault(),
+)
+
 const (
 	defaultPrefix      = "stet"
 	defaultShards      = 64
@@ -50,9 +66,12 @@ const (
 )
 
 // Store is a [stet.Store] in Redis. It is safe for concurrent use, in any number of processes. It
-// has no Close method, because the client belongs to the caller.
+// raises the mark of its identity while it is written to, until it is closed. The client belongs to
+// the caller.
 type Store struct {
 	client      Client
+	gate        *storeid.Gate // nil for copies
+	sharded     bool          // a script sees the keys of one slot alone
 	prefix      string
 	shards      int
 	names       []string // of the shards
@@ -61,6 +80,8 @@ type Store struct {
 	waitTimeout time.Duration
 	linger      time.Duration
 	volatile    bool
+	service     bool
+	most        int // bytes of a record that the server reads
 	buffers     buffers
 }
 
@@ -70,8 +91,12 @@ var (
 	_ stet.Counter   = (*Store)(nil)
 	_ stet.Waiter    = (*Store)(nil)
 	_ stet.Finder    = (*Store)(nil)
+	_ stet.Forgetter = (*Store)(nil)
 	_ stet.Historian = (*Store)(nil)
 	_ stet.Checker   = (*Store)(nil)
+	_ stet.Sizer     = (*Store)(nil)
+
+	_ stet.Identified = (*Store)(nil)
 )
 
 // errTorn is returned for an answer that no script of this store gives. The call may have happened.
@@ -81,31 +106,48 @@ var errTorn = errors.New("the server's answer is torn")
 // has records, and that the number of shards is the one the records were first stored with.
 // Settings can change later: see [Store.Check].
 func Open(ctx context.Context, client Client, c Config) (*Store, error) {
+	if err := configBounds.Check(&c); err != nil {
+		return nil, err
+	}
 	c.Prefix, c.Shards = cmp.Or(c.Prefix, defaultPrefix), cmp.Or(c.Shards, defaultShards)
 	c.WaitTimeout, c.Linger = cmp.Or(c.WaitTimeout, defaultWaitTimeout), cmp.Or(c.Linger, defaultLinger)
-	switch {
-	case strings.ContainsAny(c.Prefix, "{}"):
+	if strings.ContainsAny(c.Prefix, "{}") {
 		return nil, fmt.Errorf("redisstore: config: Prefix %q contains braces, which choose the slot; remove them", c.Prefix)
-	case c.Shards < 1 || c.Shards > maxShards:
-		return nil, fmt.Errorf("redisstore: config: Shards is %d; set it to 1 to %d", c.Shards, maxShards)
-	case c.Wait < 0:
-		return nil, fmt.Errorf("redisstore: config: Wait is %d; it must not be negative; 0 waits for no replica", c.Wait)
 	}
-	s := &Store{client: client, prefix: c.Prefix, shards: c.Shards, linger: c.Linger, volatile: c.AllowVolatile,
+	s := &Store{client: client, prefix: c.Prefix, shards: c.Shards, linger: c.Linger, volatile: c.AllowVolatile, service: c.DurableByService,
 		wait: c.Wait, waitFor: strconv.Itoa(c.Wait), waitTimeout: c.WaitTimeout}
 	for i := range s.shards {
-		s.names = append(s.names, "{"+s.prefix+":"+strconv.Itoa(i)+"}")
+		s.names = append(s.names, shardName(s.prefix, i))
+	}
+	if err := s.start(ctx, &c); err != nil {
+		return nil, wrap("open", err)
+	}
+	return s, nil
+}
+
+func (s *Store) start(ctx context.Context, c *Config) error {
+	if err := s.serves(ctx); err != nil {
+		return err
 	}
 	if err := s.check(ctx, once(c.Warn)); err != nil {
-		return nil, fmt.Errorf("redisstore: open: %w", err)
+		return err
 	}
-	return s, s.agree(ctx)
+	if err := s.rights(ctx); err != nil {
+		return err
+	}
+	s.most = s.largest(ctx)
+	if err := s.agree(ctx); err != nil || c.Copies {
+		return err
+	}
+	return s.openGate(ctx)
 }
 
 // place is where a record lives. The name of a shard is also the name of its index.
 type place struct {
 	shard, record, member string
-	owner                 uint32 // the member's checksum, with which those of the record's parts begin
+	identity              string   // the key of the store's, which scripts that write look at
+	also                  []string // further keys that a script writes, which have to be on its server
+	owner                 uint32   // the member's checksum, with which those of the record's parts begin
 }
 
 func (s *Store) place(id stet.ID) place {
@@ -114,12 +156,27 @@ func (s *Store) place(id stet.ID) place {
 	w.member(id)
 	p := place{owner: crc32.Checksum(*w, castagnoli)}
 	p.shard = s.shard(int(p.owner % uint32(s.shards)))
+	p.identity = s.identityOf(p.shard)
 	p.record = p.shard + ":r:" + string(*w)
 	p.member = p.record[len(p.record)-len(*w):]
 	return p
 }
 
 func (s *Store) shard(i int) string { return s.names[i] }
+
+func shardName(prefix string, i int) string { return "{" + prefix + ":" + strconv.Itoa(i) + "}" }
+
+// alsoOf adds the keys that a write of h has besides: its names, and the history if it has a note.
+func (p *place) alsoOf(h *stet.Head) {
+	for _, name := range []string{h.DownstreamKey, h.DownstreamID} {
+		if name != "" {
+			p.also = append(p.also, p.shard+":name:"+name)
+		}
+	}
+	if h.Note != nil {
+		p.also = append(p.also, p.shard+":history")
+	}
+}
 
 // Places among due records, as now.lua describes them. Records that are due in more than 158 years,
 // or never, are listed as due then. An index may be early, since [Store.Due] checks the records,
@@ -178,8 +235,13 @@ func wrap(op string, err error) error {
 	switch {
 	case err == nil, err == stet.ErrExists, err == stet.ErrStale, err == stet.ErrNotFound:
 		return err
-	case answered(err, "OOM"):
+	case errors.Is(err, stet.ErrBusy):
+	case answered(err, "LOADING ", "BUSY ", "CLUSTERDOWN ", "MASTERDOWN ", "NOREPLICAS "):
+		err = fmt.Errorf("%w: %w", stet.ErrBusy, err)
+	case answered(err, "OOM"), answered(err, "MISCONF") && strings.Contains(err.Error(), "No space left"):
 		err = fmt.Errorf("%w: %w", stet.ErrFull, err)
+	case answered(err, tooLong):
+		err = fmt.Errorf("%w: %w", stet.ErrRefused, err)
 	}
 	return fmt.Errorf("redisstore: %s: %w", op, err)
 }
@@ -195,16 +257,27 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (found stet.Record, e
 	}
 	p := s.place(r.ID)
 	args := s.write(&p, &r.Head, &r.Body, make([]string, 0, 7))
+	if err := s.fits(args); err != nil {
+		return found, err
+	}
 	if r.DownstreamKey != "" || r.DownstreamID != "" {
 		args = append(args, r.DownstreamKey, r.DownstreamID)
+		p.alsoOf(&r.Head)
 	}
 	got, err := s.confirmed(ctx, createScript, &p, showing(r.Version), trimmed(args)...)
 	if err != nil {
 		return found, err
 	}
 	if have, ok := got.([]any); ok {
-		found, err = s.record(have, &p)
-		return found, cmp.Or(err, stet.ErrExists)
+		if found, err = s.record(have, &p); err != nil {
+			return found, err
+		}
+		most := stet.MaxBody(ctx)
+		if most > stet.SmallBody && found.Left > 0 && found.Left <= most {
+			return s.met(ctx, r)
+		}
+		found.Body = found.UpTo(most)
+		return found, stet.ErrExists
 	}
 	if err := written(&r.Head, got); err != nil {
 		return found, err
@@ -212,11 +285,23 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (found stet.Record, e
 	return r, nil
 }
 
+// met returns the record that a Create has met, with its body, which that has left.
+func (s *Store) met(ctx context.Context, r stet.Record) (stet.Record, error) {
+	have, err := s.Get(ctx, r.ID)
+	switch {
+	case errors.Is(err, stet.ErrNotFound): // it was removed meanwhile
+		return s.Create(ctx, r)
+	case err != nil:
+		return stet.Record{}, err
+	}
+	return have, stet.ErrExists
+}
+
 // Get implements [stet.Store].
 func (s *Store) Get(ctx context.Context, id stet.ID) (found stet.Record, err error) {
 	defer ends("get", &err)
 	p := s.place(id)
-	got, err := s.ask(ctx, getScript, &p)
+	got, err := s.ask(ctx, getScript, &p, strconv.FormatInt(stet.MaxBody(ctx), 10))
 	switch {
 	case err != nil:
 		return found, err
@@ -234,6 +319,7 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		return have, err
 	}
 	p := s.place(h.ID)
+	p.alsoOf(&h)
 	completed, body, life, note := "none", "", "", ""
 	if b == nil {
 		body = "keep"
@@ -250,7 +336,11 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 	if h.Note != nil {
 		note = encodeEntry(h.Tag, h.Attempt, h.Note)
 	}
-	args := trimmed(append(s.write(&p, &h, b, make([]string, 0, 12)), stamped(prev), completed, body, life, note, h.DownstreamKey, h.DownstreamID))
+	args := s.write(&p, &h, b, make([]string, 0, 12))
+	if err := s.fits(args); err != nil {
+		return have, err
+	}
+	args = trimmed(append(args, stamped(prev), completed, body, life, note, h.DownstreamKey, h.DownstreamID))
 	got, err := s.confirmed(ctx, replaceScript, &p, showing(h.Version), args...)
 	switch {
 	case err != nil:
@@ -307,9 +397,16 @@ func (s *Store) record(got []any, p *place) (r stet.Record, err error) {
 }
 
 // decode decodes an answer with a record: the time, then the record, or the part before its body if
-// b is nil.
+// b is nil, or if the body was left: then its size is the third.
 func (s *Store) decode(h *stet.Head, b *stet.Body, got []any, p *place) (err error) {
-	if len(got) != 2 {
+	var left int64
+	switch len(got) {
+	case 2:
+	case 3:
+		if left, _ = got[2].(int64); left <= 0 || b == nil {
+			return errTorn
+		}
+	default:
 		return errTorn
 	}
 	now, _ := got[0].(string)
@@ -327,6 +424,10 @@ func (s *Store) decode(h *stet.Head, b *stet.Body, got []any, p *place) (err err
 	}
 	if h.AsOf.Before(h.UpdatedAt) { // it was written by another server's clock, which was ahead
 		h.AsOf = h.UpdatedAt
+	}
+	if left > 0 {
+		b.Left = left
+		return nil
 	}
 	if b != nil && !d.rest(b) {
 		return fmt.Errorf("%w: its body", stet.ErrCorrupt)

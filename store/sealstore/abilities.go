@@ -3,6 +3,7 @@ package sealstore
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/ability"
@@ -39,21 +40,18 @@ func (a abilities) Count(ctx context.Context, q stet.Query) (n int, err error) {
 	}
 }
 
-func (a abilities) Find(ctx context.Context, name string) ([]stet.Head, error) {
-	heads, err := a.has.Find(ctx, name)
+func (a abilities) Find(ctx context.Context, scope stet.Scope, name string) ([]stet.Head, error) {
+	if scope != "" {
+		scope = a.s.names.scope(scope)
+	}
+	heads, err := a.has.Find(ctx, scope, name)
 	return a.s.shown(heads, &stet.Query{}), err
 }
 
 // History opens what it can. An entry that it cannot open keeps its sealed evidence and the stored
 // names.
 func (a abilities) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
-	if q.ID != (stet.ID{}) {
-		q.ID = a.s.names.id(q.ID)
-	}
-	if q.Scope != "" {
-		q.Scope = a.s.names.scope(q.Scope)
-	}
-	changes, next, err := a.has.History(ctx, q)
+	changes, next, err := a.has.History(ctx, a.s.historyQuery(q))
 	if changes == nil {
 		return nil, next, err
 	}
@@ -67,6 +65,22 @@ func (a abilities) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Cha
 	return open, next, err
 }
 
+// historyQuery has the stored names.
+func (s *Store) historyQuery(q stet.HistoryQuery) stet.HistoryQuery {
+	if q.ID != (stet.ID{}) {
+		q.ID = s.names.id(q.ID)
+	}
+	if q.Scope != "" {
+		q.Scope = s.names.scope(q.Scope)
+	}
+	return q
+}
+
+// Erase has the stored names erased, and what was sealed with them.
+func (a abilities) Erase(ctx context.Context, q stet.HistoryQuery) (int, error) {
+	return a.has.Erase(ctx, a.s.historyQuery(q))
+}
+
 // Append seals the entry as Replace seals a note. An entry about no record has no names to hash.
 func (a abilities) Append(ctx context.Context, c stet.Change) error {
 	id := c.ID
@@ -76,6 +90,8 @@ func (a abilities) Append(ctx context.Context, c stet.Change) error {
 	c.Note.Evidence = a.s.sealEvidence(c.ID, id, c.Note.Evidence)
 	return a.has.Append(ctx, c)
 }
+
+func (a abilities) Left() []stet.Head { return a.s.shown(a.has.Left(), &stet.Query{}) }
 
 func (a abilities) Bind(tx any) (stet.Store, error) {
 	bound, err := a.has.Bind(tx)
@@ -87,6 +103,29 @@ func (a abilities) Bind(tx any) (stet.Store, error) {
 
 // The rest takes no names and shows no records.
 
+func (a abilities) Trim(ctx context.Context, age time.Duration, limit int) (int, error) {
+	return a.has.Trim(ctx, age, limit)
+}
 func (a abilities) Reap(ctx context.Context, limit int) (int, error) { return a.has.Reap(ctx, limit) }
 func (a abilities) Check(ctx context.Context) error                  { return a.has.Check(ctx) }
-func (a abilities) LogSize() (int64, error)                          { return a.has.LogSize() }
+
+// Sizes leaves room for what sealing adds. Names that are hashed are short, whatever they were.
+func (a abilities) Sizes() stet.Sizes {
+	const envelope = 1 << 10
+	z := a.has.Sizes()
+	if z.Body > 0 {
+		z.Body = max(z.Body-envelope, 1)
+	}
+	if a.s.names != nil {
+		z.Scope, z.Key, z.Names = 0, 0, 0
+	}
+	return z
+}
+
+func (a abilities) LogSize() (int64, error) { return a.has.LogSize() }
+
+func (a abilities) Identity(ctx context.Context) (now, known stet.Identity, err error) {
+	return a.has.Identity(ctx)
+}
+func (a abilities) Know(known stet.Identity)                          { a.has.Know(known) }
+func (a abilities) Accept(ctx context.Context) (stet.Identity, error) { return a.has.Accept(ctx) }

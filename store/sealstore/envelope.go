@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync/atomic"
 
@@ -94,6 +95,16 @@ func isSealed(b []byte) bool { return len(b) >= preamble && string(b[:len(magic)
 
 // open returns what seal was given. The error is [stet.ErrCorrupt], with a reason.
 func (s *sealer) open(as purpose, b, boundTo []byte) ([]byte, error) {
+	return s.openUpTo(math.MaxInt64, as, b, boundTo)
+}
+
+// tooLarge is the error for a value that would be larger than was asked for.
+type tooLarge struct{ size int64 }
+
+func (t *tooLarge) Error() string { return fmt.Sprintf("it has %d bytes", t.size) }
+
+// openUpTo is open for a value of at most that many bytes: any other is [tooLarge].
+func (s *sealer) openUpTo(most int64, as purpose, b, boundTo []byte) ([]byte, error) {
 	if !isSealed(b) {
 		return nil, errPlain()
 	}
@@ -119,6 +130,10 @@ func (s *sealer) open(as purpose, b, boundTo []byte) ([]byte, error) {
 	if flags&compressed == 0 {
 		return plain, nil
 	}
+	var frame zstd.Header // what was sealed tells the truth: a frame that was made by seal has its size
+	if frame.Decode(plain) == nil && frame.HasFCS && frame.FrameContentSize > uint64(most) {
+		return nil, &tooLarge{int64(min(frame.FrameContentSize, math.MaxInt64))}
+	}
 	if plain, err = s.decoder.DecodeAll(plain, nil); err != nil {
 		return nil, fmt.Errorf("%w: its body cannot be decompressed within %d bytes: %w",
 			stet.ErrCorrupt, s.maxOpened, err)
@@ -126,7 +141,19 @@ func (s *sealer) open(as purpose, b, boundTo []byte) ([]byte, error) {
 	return plain, nil
 }
 
-func errBroken() error { return fmt.Errorf("%w: its seal is broken", stet.ErrCorrupt) }
+// errSeal is of a value that its key does not open, by its id.
+var errSeal = errors.New("its seal is broken")
+
+func errBroken() error { return fmt.Errorf("%w: %w", stet.ErrCorrupt, errSeal) }
+
+// keyOf is the id of the key that has sealed b.
+func keyOf(b []byte) (id string, ok bool) {
+	if !isSealed(b) || preamble+int(b[len(magic)+3]) > len(b) {
+		return "", false
+	}
+	id = string(b[preamble : preamble+int(b[len(magic)+3])])
+	return id, validID(id)
+}
 
 // textPrefix begins a sealed value in a text field; the rest is base64.
 const textPrefix = "stet.sealed:"
@@ -138,6 +165,15 @@ func (s *sealer) sealText(as purpose, plain, boundTo []byte) string {
 }
 
 func (s *sealer) openText(as purpose, text string, boundTo []byte) ([]byte, error) {
+	b, err := sealedText(text)
+	if err != nil {
+		return nil, err
+	}
+	return s.open(as, b, boundTo)
+}
+
+// sealedText is the value that a text field holds.
+func sealedText(text string) ([]byte, error) {
 	text, ok := strings.CutPrefix(text, textPrefix)
 	if !ok {
 		return nil, errPlain()
@@ -146,7 +182,7 @@ func (s *sealer) openText(as purpose, text string, boundTo []byte) ([]byte, erro
 	if err != nil || !isSealed(b) {
 		return nil, errBroken()
 	}
-	return s.open(as, b, boundTo)
+	return b, nil
 }
 
 // bound encodes what a value belongs to. Each part has its length before it, so that different

@@ -199,3 +199,20 @@ func BenchmarkSeal(b *testing.B) {
 		}
 	}
 }
+
+// A compressed value tells its size before it takes the memory.
+func TestACompressedValueIsNotOpenedBeyondItsRoom(t *testing.T) { // C11
+	s, err := newSealer(Keys{Primary: "a", Keys: map[string][]byte{"a": make([]byte, KeySize)}}, 1<<10, 64<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size = 1 << 20
+	b := s.seal(ofBody, make([]byte, size), nil)
+	_, err = s.openUpTo(size-1, ofBody, b, nil)
+	if large, ok := errors.AsType[*tooLarge](err); !ok || large.size != size || len(b) > size/10 {
+		t.Errorf("%d sealed bytes, with too little room: %v", len(b), err)
+	}
+	if got, err := s.openUpTo(size, ofBody, b, nil); err != nil || len(got) != size {
+		t.Errorf("with room: %d bytes, %v", len(got), err)
+	}
+}

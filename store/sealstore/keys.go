@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -146,14 +147,26 @@ func (Keys) MarshalJSON() ([]byte, error) { return []byte(`"[keys]"`), nil }
 type ring struct {
 	primary string
 	ciphers map[string]cipher.AEAD
+	sums    map[string][sha256.Size]byte // of the keys, to tell whether one is another
+}
+
+// exchanged returns an id that both rings have, for different keys, or "".
+func (r *ring) exchanged(other *ring) string {
+	for id, sum := range r.sums {
+		if its, both := other.sums[id]; both && its != sum {
+			return id
+		}
+	}
+	return ""
 }
 
 func (k Keys) ring() (*ring, error) {
 	if err := k.validate(); err != nil {
 		return nil, err
 	}
-	r := &ring{k.Primary, make(map[string]cipher.AEAD, len(k.Keys))}
+	r := &ring{k.Primary, make(map[string]cipher.AEAD, len(k.Keys)), make(map[string][sha256.Size]byte, len(k.Keys))}
 	for id, key := range k.Keys {
+		r.sums[id] = sha256.Sum256(key)
 		block, err := aes.NewCipher(key)
 		if err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package sealstore
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/stet-dev/stet"
@@ -43,8 +44,9 @@ func given(got stet.Head, written *stet.Head) stet.Head {
 	return got
 }
 
-// open opens the record that the inner store returned for id.
-func (s *Store) open(got stet.Record, id stet.ID) (stet.Record, error) {
+// open opens the record that the inner store returned for id. A body of more than most bytes is
+// left, sealed or opened: a compressed one may grow.
+func (s *Store) open(got stet.Record, id stet.ID, most int64) (stet.Record, error) {
 	stored := got.Head
 	if err := s.openHead(&got.Head); err != nil {
 		return stet.Record{}, err
@@ -52,19 +54,28 @@ func (s *Store) open(got stet.Record, id stet.ID) (stet.Record, error) {
 	if got.ID != id {
 		return stet.Record{}, fmt.Errorf("%w: the store answered with another record", stet.ErrCorrupt)
 	}
+	if got.Left > 0 {
+		got.Left = max(got.Left, got.Size)
+		return got, nil
+	}
 	if s.plain && isPlain(&got.Body) {
 		return got, nil
 	}
 	if isPlain(&got.Body) {
 		return stet.Record{}, errPlain()
 	}
-	text, err := s.sealer.open(ofBody, got.Progress, boundBody(&stored))
+	text, err := s.sealer.openUpTo(most, ofBody, got.Progress, boundBody(&stored))
+	if large, ok := errors.AsType[*tooLarge](err); ok {
+		got.Body = stet.Body{Left: large.size}
+		return got, nil
+	}
 	if err == nil {
 		got.Body, err = readBody(text)
 	}
 	if err != nil {
 		return stet.Record{}, err
 	}
+	got.Body = got.UpTo(most)
 	return got, nil
 }
 

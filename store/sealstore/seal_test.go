@@ -130,7 +130,7 @@ func TestSearch(t *testing.T) {
 	if n, err := c.Count(t.Context(), stet.Query{Scope: "other"}); err != nil || n != 1 {
 		t.Errorf("Count by scope: %d, %v", n, err)
 	}
-	if heads, err := f.Find(t.Context(), "ch_1"); err != nil || len(heads) != 1 || heads[0].ID != id {
+	if heads, err := f.Find(t.Context(), "", "ch_1"); err != nil || len(heads) != 1 || heads[0].ID != id {
 		t.Errorf("Find: %+v, %v", heads, err)
 	}
 	if heads, _, err := s.Due(t.Context(), stet.Query{Scope: "other"}); err != nil || len(heads) != 1 || heads[0].ID != other.ID {
@@ -393,6 +393,8 @@ func TestCheck(t *testing.T) {
 		"hashed with another key":      {fill: hashedNames(), open: otherNames, want: sealstore.ErrNames},
 		"not sealed, and to be hashed": {plain: true, open: hashedNames(), want: sealstore.ErrNames},
 		"not sealed":                   {plain: true, open: oneKey(), want: sealstore.ErrPlain},
+		"other bytes":                  {fill: oneKey(), open: otherBytes(oneKey()), want: sealstore.ErrKey}, // S11
+		"other bytes, hashed":          {fill: hashedNames(), open: otherBytes(hashedNames()), want: sealstore.ErrKey},
 		"a key that is gone":           {fill: oneKey(), open: sealstore.Keys{Primary: "k2", Keys: map[string][]byte{"k2": key(2)}}},
 	} {
 		inner := memory(nil)
@@ -415,6 +417,41 @@ func TestCheck(t *testing.T) {
 	}
 	if err := sealstore.Check(t.Context(), memory(nil)); err != nil {
 		t.Errorf("an empty store: %v", err)
+	}
+}
+
+// otherBytes are keys of the same ids.
+func otherBytes(k sealstore.Keys) sealstore.Keys {
+	k.Keys = map[string][]byte{k.Primary: key(9)}
+	return k
+}
+
+// One damaged record among others says nothing of its key, nor do records of a key that was
+// dropped.
+func TestCheckLeavesDamageToItsRecord(t *testing.T) { // S11
+	inner := memory(nil)
+	s := seal(t, inner, sealstore.Config{Keys: rotated()})
+	for i := range 3 {
+		r := secret()
+		r.Key = stet.Key(fmt.Sprint("k", i))
+		got := create(t, s, r)
+		if i < 2 {
+			continue
+		}
+		stored, err := inner.Get(t.Context(), got.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := stet.Body{Progress: bytes.Clone(stored.Progress)}
+		body.Progress[len(body.Progress)-1]++
+		h := stored.Head
+		h.Version++
+		if _, err := inner.Replace(t.Context(), stored.Version, h, &body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := sealstore.Check(t.Context(), s); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/ability"
+	"github.com/stet-dev/stet/internal/bounds"
 )
 
 // Config configures a [Store]. Keys are required; the other fields have defaults.
@@ -20,12 +21,17 @@ type Config struct {
 	// cannot be combined with hashed names. Default false: such records are [stet.ErrCorrupt].
 	AcceptPlain bool
 	// CompressOver is a size in bytes: larger values are compressed before they are sealed. 0 means
-	// 1 KiB; a negative number turns compression off.
+	// 1 KiB; -1 turns compression off.
 	CompressOver int
 	// MaxOpened is the largest size in bytes to which a compressed value may expand. Values larger
 	// than that are stored uncompressed. Default 64 MiB.
 	MaxOpened int64
 }
+
+var configBounds = bounds.For[Config](
+	bounds.Number("CompressOver", 1, bounds.Many).OrDefault().Or("-1 for no compression", -1),
+	bounds.Number("MaxOpened", 1, bounds.Huge).OrDefault(),
+)
 
 // Store seals what it writes to the store that it wraps, and opens what it reads. It has the
 // abilities of that store. It is safe for concurrent use.
@@ -49,8 +55,9 @@ func New(inner stet.Store, c Config) (*Store, error) {
 		return nil, errors.New("sealstore: New needs a store")
 	case c.AcceptPlain && c.Keys.Names != nil:
 		return nil, errors.New("sealstore: AcceptPlain cannot be combined with hashed names: plain records would not be found")
-	case c.MaxOpened < 0:
-		return nil, fmt.Errorf("sealstore: MaxOpened is %d; it must not be negative", c.MaxOpened)
+	}
+	if err := configBounds.Check(&c); err != nil {
+		return nil, err
 	}
 	sealer, err := newSealer(c.Keys, cmp.Or(c.CompressOver, 1<<10), cmp.Or(c.MaxOpened, 64<<20))
 	if err != nil {
@@ -62,7 +69,8 @@ func New(inner stet.Store, c Config) (*Store, error) {
 
 // SetKeys exchanges the keys, also in wrappers of s and in open transactions. k must contain all
 // keys that sealed values which are still to be read, and the same Names as before: with others,
-// stored records would not be found. If SetKeys returns an error, the keys stay as they were.
+// stored records would not be found. A key that was in use has the same bytes under its id, or is
+// left out. If SetKeys returns an error, the keys stay as they were.
 func (s *Store) SetKeys(k Keys) error {
 	keys, err := k.ring()
 	if err != nil {
@@ -70,6 +78,9 @@ func (s *Store) SetKeys(k Keys) error {
 	}
 	if !bytes.Equal(s.names, k.Names) {
 		return errors.New(`sealstore: encryption keys: "names" differs; it must stay as it was when the store was empty`)
+	}
+	if id := s.sealer.keys.Load().exchanged(keys); id != "" {
+		return fmt.Errorf("sealstore: encryption keys: key %q has other bytes than the one that is in use; a new key needs an id of its own", id)
 	}
 	s.sealer.keys.Store(keys)
 	return nil
@@ -103,7 +114,7 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 	case err == nil:
 		return stet.Record{Head: given(got.Head, &r.Head), Body: r.Body}, nil
 	case errors.Is(err, stet.ErrExists):
-		have, unopened := s.open(got, r.ID)
+		have, unopened := s.open(got, r.ID, stet.MaxBody(ctx))
 		return have, cmp.Or(unopened, err)
 	}
 	return stet.Record{}, err
@@ -115,7 +126,7 @@ func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 	if err != nil {
 		return stet.Record{}, err
 	}
-	return s.open(got, id)
+	return s.open(got, id, stet.MaxBody(ctx))
 }
 
 // Replace implements [stet.Store]. If h could not be opened when it was read, the error is

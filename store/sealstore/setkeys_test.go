@@ -37,7 +37,7 @@ func TestSetKeys(t *testing.T) { // D01
 	if _, err := s.Get(t.Context(), old.ID); !errors.Is(err, stet.ErrCorrupt) {
 		t.Errorf("what a key sealed that was dropped: %v", err)
 	}
-	for want, k := range map[string]sealstore.Keys{"names": hashedNames(), "there are none": {}} {
+	for want, k := range map[string]sealstore.Keys{"names": hashedNames(), "there are none": {}, "other bytes": otherBytes(rotated())} {
 		if err := s.SetKeys(k); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: want %q", err, want)
 		}

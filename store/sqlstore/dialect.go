@@ -2,8 +2,6 @@ package sqlstore
 
 import (
 	"fmt"
-
-	"github.com/stet-dev/stet/internal/sqltext"
 )
 
 // Dialect is a kind of database.
@@ -22,7 +20,7 @@ const (
 var hasSchema = map[Dialect]string{
 	SQLite:   "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'stet_schema'",
 	MySQL:    "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'stet_schema'",
-	Postgres: sqltext.PostgresHasSchema,
+	Postgres: "", // see [pgstore.Status]
 }
 
 func (d Dialect) validate() error {

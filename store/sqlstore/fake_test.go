@@ -12,6 +12,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/monotonic"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/storeid"
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
@@ -119,11 +120,11 @@ func (ended) Scan(any) error { return context.Canceled }
 // A transaction that ends while a record is read in it is no damaged record.
 func TestTransactionEndsWithinALook(t *testing.T) {
 	db := (&fake{row: []driver.Value{int64(1)}}).open(t)
-	if err := one(db, "SELECT", stet.ID{Scope: "s", Key: "k"}, []any{ended{}}); !errors.Is(err, context.Canceled) || errors.Is(err, stet.ErrCorrupt) {
+	if err := one(db, "SELECT", nil, []any{ended{}}); !errors.Is(err, context.Canceled) || errors.Is(err, stet.ErrCorrupt) {
 		t.Errorf("got %v", err)
 	}
 	var n stet.Head // not a column's type
-	if err := one(db, "SELECT", stet.ID{Scope: "s", Key: "k"}, []any{&n}); !errors.Is(err, stet.ErrCorrupt) {
+	if err := one(db, "SELECT", nil, []any{&n}); !errors.Is(err, stet.ErrCorrupt) {
 		t.Errorf("a column of another type: %v", err)
 	}
 }
@@ -143,7 +144,9 @@ func TestWhatACallerSawIsItsOwn(t *testing.T) {
 		}
 		f.row = append(f.row, column)
 	}
-	s := &sqlite{clock: &monotonic.Clock{}, readers: newLanes(f.open(t), 1, asItIs)}
+	f.row = append(f.row, int64(len(args[body].([]byte))))
+	s := &sqlite{clock: &monotonic.Shared{}, readers: newLanes(f.open(t), 1, asItIs),
+		Gate: &storeid.Gate{Look: func(context.Context) (stet.Identity, error) { return stet.Identity{ID: "st_1"}, nil }}}
 	s.Verbs = s.verbs()
 	s.known.add(there.ID)
 	fresh := there

@@ -1,12 +1,15 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet/internal/groupcommit"
@@ -17,14 +20,29 @@ import (
 // keep prepared statements. Besides, a pool keeps two idle connections by default, and opens and
 // closes all others around every use.
 type lanes struct {
-	db    *sql.DB
-	setUp setUp
-	slots chan struct{} // as many as there may be connections; closed when the store is
-
-	mu   sync.Mutex
-	idle []*lane // the last used is the next used: few callers need few connections
-	once sync.Once
+	*stock
+	slots chan struct{} // as many as may be in use; closed when the lanes are
+	once  sync.Once
 }
+
+// stock is the connections of one or several lanes.
+type stock struct {
+	db     *sql.DB
+	setUp  setUp
+	tell   func(error) error // makes of an error of the driver one that may be told; nil: as it is
+	most   int               // connections at most
+	served atomic.Int64      // how often one came back that is well
+
+	mu      sync.Mutex
+	idle    []*lane // the last used is the next used: few callers need few connections
+	open    int     // idle ones, those in use, and those that are being opened
+	waiting []chan *lane
+	refused error     // of the server, to which one more was too many
+	until   time.Time // when it is asked again
+}
+
+// again is how long a server is left alone that has refused one connection more.
+const again = 100 * time.Millisecond
 
 // setUp prepares a new connection, or refuses it.
 type setUp func(ctx context.Context, c *lane) error
@@ -35,6 +53,8 @@ type lane struct {
 	used       time.Time
 	statements map[string]*sql.Stmt
 	broken     bool // what it is in cannot be ended: it is of no use to anybody else
+	seen       bool // it leads to the store that it has to lead to
+	of         *stock
 }
 
 // querier is a connection, a pool or a transaction.
@@ -87,7 +107,12 @@ func (c *lane) statement(ctx context.Context, text string) (*sql.Stmt, error) {
 const stale = time.Second
 
 func newLanes(db *sql.DB, n int, setUp setUp) *lanes {
-	l := &lanes{db: db, setUp: setUp, slots: make(chan struct{}, n)}
+	return (&stock{db: db, setUp: setUp, most: n}).lanes(n)
+}
+
+// lanes returns lanes of which n may be in use.
+func (s *stock) lanes(n int) *lanes {
+	l := &lanes{stock: s, slots: make(chan struct{}, n)}
 	for range n {
 		l.slots <- struct{}{}
 	}
@@ -103,6 +128,9 @@ func (l *lanes) with(ctx context.Context, f func(c *lane) error) (err error) {
 	case err == ErrClosed:
 		return err
 	case err != nil:
+		if l.tell != nil {
+			err = l.tell(err)
+		}
 		return groupcommit.Nothing(cause(ctx, err))
 	}
 	var c *lane
@@ -148,39 +176,135 @@ func (l *lanes) take(ctx context.Context) (c *lane, err error) {
 			l.leave(nil)
 		}
 	}()
-	return l.ready(ctx, l.last())
+	return l.ready(ctx)
 }
 
 // leave lets others have c, or make a connection instead where c is nil.
 func (l *lanes) leave(c *lane) {
 	if c != nil {
-		l.mu.Lock()
-		l.idle = append(l.idle, c)
-		l.mu.Unlock()
+		l.served.Add(1)
+		l.put(c)
 	}
 	l.slots <- struct{}{}
 }
 
+// put gives c to the first that waits, or lets it rest.
+func (s *stock) put(c *lane) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.wake(c) {
+		s.idle = append(s.idle, c)
+	}
+}
+
+// wake reports whether one waits, which then has c; without c it looks again. The stock is locked.
+func (s *stock) wake(c *lane) bool {
+	if len(s.waiting) == 0 {
+		return false
+	}
+	s.waiting[0] <- c
+	s.waiting = s.waiting[1:]
+	return true
+}
+
 // last returns the connection that was used last, or nil.
-func (l *lanes) last() (c *lane) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if n := len(l.idle); n > 0 {
-		c, l.idle = l.idle[n-1], l.idle[:n-1]
+func (s *stock) last() (c *lane) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.idle); n > 0 {
+		c, s.idle = s.idle[n-1], s.idle[:n-1]
 	}
 	return c
 }
 
-// ready returns c if it is well, or a new connection.
-func (l *lanes) ready(ctx context.Context, c *lane) (*lane, error) {
-	if c != nil && time.Since(c.used) > stale && c.raw.PingContext(ctx) != nil {
-		c.discard()
-		c = nil
+// ready returns a connection that is well: one that rests, a new one, or the next that others
+// leave, where there can be no more.
+func (s *stock) ready(ctx context.Context) (*lane, error) {
+	for {
+		c, err := s.next(ctx)
+		switch {
+		case err != nil:
+			return nil, err
+		case c == nil:
+			if c, err = s.more(ctx); !crowded(err) {
+				return c, err
+			}
+		case time.Since(c.used) <= stale || c.raw.PingContext(ctx) == nil:
+			return c, nil
+		default:
+			c.discard()
+		}
 	}
-	if c != nil {
-		return c, nil
+}
+
+// next returns a connection that rests, or nil where one more may be opened. It waits for either.
+func (s *stock) next(ctx context.Context) (*lane, error) {
+	for {
+		c, own, wait, why := s.wait()
+		if own == nil {
+			return c, nil
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case c := <-own:
+			if timer.Stop(); c != nil {
+				return c, nil
+			}
+			continue
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if c := s.leaveQueue(own); c != nil {
+			return c, nil
+		}
+		if ctx.Err() != nil {
+			return nil, cmp.Or(why, ctx.Err())
+		}
 	}
-	return openLane(ctx, l.db, l.setUp)
+}
+
+// wait returns a connection that rests, or takes the place of one that is to be opened; or it joins
+// those that wait, and says for how long and why.
+func (s *stock) wait() (c *lane, own chan *lane, wait time.Duration, why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.idle); n > 0 {
+		c, s.idle = s.idle[n-1], s.idle[:n-1]
+		return c, nil, 0, nil
+	}
+	wait = max(time.Until(s.until), time.Millisecond)
+	if s.open >= s.most {
+		wait = again
+	} else if !time.Now().Before(s.until) {
+		s.open++
+		return nil, nil, 0, nil
+	}
+	own = make(chan *lane, 1)
+	s.waiting = append(s.waiting, own)
+	return nil, own, wait, s.refused
+}
+
+// leaveQueue ends a wait. It returns the connection that came in that instant, if one did.
+func (s *stock) leaveQueue(own chan *lane) *lane {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(s.waiting, own); i >= 0 {
+		s.waiting = slices.Delete(s.waiting, i, i+1)
+		return nil
+	}
+	return <-own
+}
+
+// more opens a connection, whose place is taken.
+func (s *stock) more(ctx context.Context) (c *lane, err error) {
+	opened := false
+	defer func() { s.ended(opened, err) }() // after a panic in a driver, too
+	if c, err = openLane(ctx, s.db, s.setUp); err != nil {
+		return nil, err
+	}
+	c.of, opened = s, true
+	return c, nil
 }
 
 func openLane(ctx context.Context, db *sql.DB, setUp setUp) (*lane, error) {
@@ -194,6 +318,22 @@ func openLane(ctx context.Context, db *sql.DB, setUp setUp) (*lane, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// ended notes whether a connection could be opened; if not, or if it was closed, its place is free.
+func (s *stock) ended(opened bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case crowded(err):
+		s.refused, s.until = err, time.Now().Add(again)
+	case opened:
+		s.refused = nil
+	}
+	if !opened {
+		s.open--
+		s.wake(nil)
+	}
 }
 
 // valid asks the driver whether the connection is open; one that cannot say so may have closed it.
@@ -217,6 +357,9 @@ func (c *lane) discard() {
 	}
 	_ = c.raw.Raw(func(any) error { return driver.ErrBadConn })
 	_ = c.raw.Close()
+	if c.of != nil {
+		c.of.ended(false, nil)
+	}
 }
 
 // close waits for those that are in use. The connections are closed, not given back: they are set

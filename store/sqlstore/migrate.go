@@ -20,11 +20,11 @@ var ErrSchema = errors.New("sqlstore: the schema does not fit")
 // Migrate brings the schema up to date, if it is not yet. Any number of processes may call it at
 // once. In SQLite and Postgres it takes all steps that are missing, or none. MySQL cannot undo
 // changes of a schema; there the next call repeats a step that failed. If a newer program has made
-// the schema, Migrate returns [ErrSchema].
+// the schema, Migrate changes nothing, and returns [ErrSchema] unless this one works with it.
 func Migrate(ctx context.Context, db *sql.DB, d Dialect) error {
-	have, want, err := Status(ctx, db, d)
-	if err != nil || have >= want {
-		return cmp.Or(err, pgstore.CheckSchema("sqlstore", ErrSchema, have, want))
+	is, err := schemaOf(ctx, db, d)
+	if err != nil || is.Have >= is.Want {
+		return cmp.Or(err, is.Check("sqlstore", ErrSchema))
 	}
 	switch d {
 	case Postgres:
@@ -44,7 +44,7 @@ func migrateSQLite(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	return sqltx.Do(ctx, db, nil, func(tx *sql.Tx) error {
-		return SQLite.take(ctx, tx, "DELETE FROM stet_schema WHERE version < 1")
+		return SQLite.take(ctx, tx, "DELETE FROM stet_schema WHERE version = 0")
 	})
 }
 
@@ -57,7 +57,7 @@ func (d Dialect) take(ctx context.Context, on asker, before string) error {
 	if err := run(before); err != nil {
 		return err
 	}
-	have, err := version(ctx, on)
+	have, _, err := version(ctx, on)
 	if err != nil {
 		return err
 	}
@@ -70,54 +70,81 @@ type asker interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// version is the number of the last step that was taken.
-func version(ctx context.Context, on asker) (n int, err error) {
-	err = on.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) FROM stet_schema").Scan(&n)
-	return n, err
+// version is the number of the last step that was taken, and of the oldest program that works with
+// it: see [sqltext.Migration].
+func version(ctx context.Context, on asker) (n, oldest int, err error) {
+	err = on.QueryRowContext(ctx, "SELECT coalesce(max(version), 0), -coalesce(min(version), 0) FROM stet_schema").Scan(&n, &oldest)
+	return n, oldest, err
 }
 
 // Status returns the schema's version in the database, 0 if there is none, and the version that
-// this program needs. It changes nothing.
+// this program knows. It changes nothing.
 func Status(ctx context.Context, db *sql.DB, d Dialect) (have, want int, err error) {
+	is, err := schemaOf(ctx, db, d)
+	return is.Have, is.Want, err
+}
+
+// Check returns [ErrSchema], with what to do, unless this program works with the schema of the
+// database: its own, or that of a newer program which says so. It changes nothing.
+func Check(ctx context.Context, db *sql.DB, d Dialect) error {
+	is, err := schemaOf(ctx, db, d)
+	return cmp.Or(err, is.Check("sqlstore", ErrSchema))
+}
+
+func schemaOf(ctx context.Context, db *sql.DB, d Dialect) (is sqltext.Migration, err error) {
 	if err := d.validate(); err != nil {
-		return 0, 0, err
+		return is, err
+	}
+	if d == Postgres {
+		is, err = pgstore.Status(ctx, pgstore.SQL{On: db}, ErrSchema)
+		if err != nil && !errors.Is(err, ErrSchema) {
+			err = fmt.Errorf("sqlstore: %w", err)
+		}
+		return is, err
 	}
 	var tables int
 	err = db.QueryRowContext(ctx, hasSchema[d]).Scan(&tables)
 	if err == nil && tables > 0 {
-		have, err = version(ctx, db)
+		is.Have, is.Oldest, err = version(ctx, db)
 	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("sqlstore: schema: %w", d.fault(ctx, err))
+		return sqltext.Migration{}, fmt.Errorf("sqlstore: schema: %w", d.fault(err))
 	}
-	return have, len(d.steps()), nil
+	is.Want = len(d.steps())
+	return is, nil
 }
 
 // fault returns an error of the driver as one that says what to do, if the server has said what is
 // wrong.
-func (d Dialect) fault(ctx context.Context, err error) error {
-	switch d {
-	case MySQL:
+func (d Dialect) fault(err error) error {
+	if d == MySQL {
 		return fault(err)
-	case Postgres:
-		return pgstore.Fault(ctx, err)
-	case SQLite:
 	}
 	return err
 }
 
-// SQL returns the migrations as a script to be run by hand on an empty database.
-func (d Dialect) SQL() string {
+// SQL returns the migrations as a script to be run by hand: those that come after the version have,
+// which is 0 for an empty database. For Postgres it names in comments the grants that a role needs
+// which uses the store and does not own it.
+func (d Dialect) SQL(have int) string {
 	var b strings.Builder
-	begin, end := "BEGIN;\n"+sqltext.SchemaTable+";\n", "COMMIT;\n"
+	begin, table, end := "BEGIN;\n", sqltext.SchemaTable+";\n", "COMMIT;\n"
 	if d == MySQL { // each statement that changes the schema commits
-		begin, end = createSchemaMySQL+";\n", ""
+		begin, table, end = "", createSchemaMySQL+";\n", ""
 	}
 	b.WriteString(begin)
+	if have <= 0 {
+		b.WriteString(table)
+	}
 	for i, step := range d.steps() {
-		fmt.Fprintf(&b, "\n%s\nINSERT INTO stet_schema (version) VALUES (%d);\n", step, i+1)
+		if i >= have {
+			fmt.Fprintf(&b, "\n%s\nINSERT INTO stet_schema (version) VALUES (%d);\n", step, i+1)
+		}
 	}
 	b.WriteString(end)
+	if d == Postgres {
+		b.WriteString(sqltext.PostgresGrants)
+	}
 	return b.String()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/rest"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/storeid"
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
@@ -21,14 +23,17 @@ import (
 type mysql struct {
 	tablestore.Listing
 	tablestore.Verbs[*job]
+	tablestore.Forgetting
+	*storeid.Gate
 	db       *sql.DB
 	lookUps  *lanes // also for writes that others hold up
 	writes   *lanes
 	creates  *groupcommit.Queue[*job]
 	changes  *groupcommit.Queue[*job]
 	held     groupcommit.Held[stet.ID]
-	identity atomic.Value // a string: which database this is
-	most     int          // bytes of a record that the server takes
+	database atomic.Value // a string: which one of which server this is
+	most     atomic.Int64 // bytes of a statement that the server reads
+	alone    atomic.Int64 // writes that the server has acknowledged without a replica
 	volatile bool         // a server that may lose what it acknowledged is taken
 }
 
@@ -51,10 +56,14 @@ var (
 	_ database       = (*mysql)(nil)
 	_ stet.Finder    = (*mysql)(nil)
 	_ stet.Historian = (*mysql)(nil)
+	_ stet.Forgetter = (*mysql)(nil)
 	_ stet.Waiter    = (*mysql)(nil)
 	_ stet.Binder    = (*mysql)(nil)
 	_ stet.Reaper    = (*mysql)(nil)
 	_ stet.Checker   = (*mysql)(nil)
+	_ stet.Sizer     = (*mysql)(nil)
+
+	_ stet.Identified = (*mysql)(nil)
 )
 
 func openMySQL(ctx context.Context, db *sql.DB, c Config) (*mysql, error) {
@@ -62,16 +71,34 @@ func openMySQL(ctx context.Context, db *sql.DB, c Config) (*mysql, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &mysql{Listing: listing(readMySQL(db)), db: db, lookUps: newLanes(db, c.Readers, server.setUp), writes: newLanes(db, mysqlWriters, server.setUp)}
-	id, err := identityMySQL(ctx, db)
-	if err != nil {
-		return nil, fmt.Errorf("which database this is: %w", err)
+	most := c.Readers + mysqlWriters
+	if limit := db.Stats().MaxOpenConnections; limit > 0 && limit <= most {
+		most = max(1, limit/2)
 	}
-	s.identity.Store(id)
-	s.most, s.volatile = server.packet, c.AllowVolatile
+	connections := &stock{db: db, setUp: server.setUp, tell: fault, most: most}
+	s := &mysql{db: db, lookUps: connections.lanes(c.Readers), writes: connections.lanes(mysqlWriters), volatile: c.AllowVolatile}
+	s.Listing = listing(s.reader())
+	s.most.Store(server.packet)
+	s.alone.Store(server.semiSync.alone)
+	s.Gate = &storeid.Gate{Look: s.look, Make: s.makeStore, Raise: s.raise}
+	if err := s.learn(ctx); err != nil {
+		s.lookUps.close()
+		return nil, err
+	}
+	s.Forgetting = s.forgetting()
 	s.creates, s.changes = s.queue(carryCreates), s.queue(carryChanges)
-	s.Verbs = tablestore.NewVerbs(tablestore.Driver[*job]{New: newJob, Pack: s.pack, Do: s.carry, Get: s.get, Append: s.appendTo, Wrap: wrap})
+	s.Verbs = tablestore.NewVerbs(tablestore.Driver[*job]{New: s.newJob, Pack: s.pack, Do: s.carry, Get: s.get, Append: s.appendTo, Wrap: wrap})
 	return s, nil
+}
+
+// learn asks which store this is, and of which database.
+func (s *mysql) learn(ctx context.Context) error {
+	name, err := databaseMySQL(ctx, s.db)
+	if err != nil {
+		return fmt.Errorf("which database this is: %w", err)
+	}
+	s.database.Store(name)
+	return s.Gate.Open(ctx)
 }
 
 // Close waits for the writes that have begun, refuses new ones, and closes the connections the
@@ -79,28 +106,52 @@ func openMySQL(ctx context.Context, db *sql.DB, c Config) (*mysql, error) {
 func (s *mysql) Close() error {
 	s.creates.Close()
 	s.changes.Close()
+	s.Gate.Close()
 	s.writes.close()
 	s.lookUps.close()
 	return nil
 }
 
 func (s *mysql) get(ctx context.Context, id stet.ID) (r stet.Record, err error) {
-	err = s.lookUps.with(ctx, func(c *lane) error {
-		r, err = getMySQL(ctx, c, id, "")
-		return err
+	err = s.inTime(ctx, func() error {
+		return s.lookUps.with(ctx, func(c *lane) error {
+			r, err = getMySQL(ctx, c, id, "")
+			return err
+		})
 	})
 	return r, err
 }
 
 func (s *mysql) carry(j *job) error {
-	if j.Verb == tablestore.Create {
-		return s.creates.Do(j)
-	}
-	return s.changes.Do(j)
+	return s.inTime(j.Ctx, func() error {
+		switch err := s.pass(j.Ctx); {
+		case err != nil:
+			return err
+		case j.Verb == tablestore.Create:
+			return s.creates.Do(j)
+		}
+		return s.changes.Do(j)
+	})
 }
 
 func (s *mysql) appendTo(ctx context.Context, c *stet.Change) error {
-	return s.writes.with(ctx, func(l *lane) error { return appendMySQL(ctx, l, c) })
+	return s.inTime(ctx, func() error {
+		if err := s.pass(ctx); err != nil {
+			return err
+		}
+		return s.writing(ctx, s.writes, func(l *lane) error { return appendMySQL(ctx, l, c) })
+	})
+}
+
+// inTime makes a call. Its time may be over before it has had a connection: that is
+// [stet.ErrBusy] where others had one meanwhile.
+func (s *mysql) inTime(ctx context.Context, call func() error) error {
+	served := s.writes.served.Load()
+	err := call()
+	if errors.Is(err, groupcommit.ErrNothing) && errors.Is(ctx.Err(), context.DeadlineExceeded) && s.writes.served.Load() > served {
+		err = fmt.Errorf("%w: %w", stet.ErrBusy, err)
+	}
+	return err
 }
 
 // pack refuses what no row can hold, and what the server would not read to its end: it would close
@@ -117,12 +168,21 @@ func (s *mysql) pack(j *job) (err error) {
 		return err
 	}
 	j.Size = j.write.Size()
-	const statement = 8 << 10 // columns, places and conditions
-	if size := j.Size + statement; size > s.most {
-		return fmt.Errorf("nothing was sent: the record takes %d bytes, and the server's max_allowed_packet is %d; raise that, or keep less of "+
-			"requests and responses", size, s.most)
+	if size, most := int64(j.Size+statement), s.most.Load(); size > most {
+		return fmt.Errorf("%w: nothing was sent: the record takes %d bytes, and the server's max_allowed_packet is %d; raise that, or keep less of "+
+			"requests and responses", stet.ErrRefused, size, most)
 	}
 	return nil
+}
+
+// statement is how many bytes of a statement are no values: columns, places and conditions.
+const statement = 8 << 10
+
+// Sizes implements [stet.Sizer].
+func (s *mysql) Sizes() stet.Sizes {
+	const head = 2 * 64 << 10 // as hexadecimal text
+	return stet.Sizes{Scope: sqltext.MySQLNameSize, Key: sqltext.MySQLNameSize, Body: s.most.Load() - statement - head,
+		Setting: fmt.Sprintf("the server's max_allowed_packet (%d)", s.most.Load())}
 }
 
 // order returns a record's place in lists: by the clock of the process that creates it, and at

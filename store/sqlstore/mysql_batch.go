@@ -53,7 +53,7 @@ func answerTaken(ctx context.Context, c *lane, batch []*job) (free []*job, err e
 		err error
 	}
 	there := map[stet.ID]found{}
-	q := whose(new(sqltext.MySQL).Add(sqltext.MySQLRecords+" FORCE INDEX (PRIMARY) WHERE "), first)
+	q := whose(new(sqltext.MySQL).Records(stet.SmallBody).Add(" FORCE INDEX (PRIMARY) WHERE "), first)
 	err = eachMySQL(ctx, c, q, (*sqltext.Row).DestBody, func(row *sqltext.Row, now int64) {
 		r, err := row.Record(now)
 		there[row.ID()] = found{r, err}
@@ -93,6 +93,9 @@ func insertAll(ctx context.Context, c *lane, jobs []*job) error {
 	for i, j := range jobs {
 		q.Add([]string{"VALUES (", ", ("}[min(i, 1)])
 		j.write.AddValues(q)
+		if j.write.Known = (stet.Identity{}); i == 0 { // one that is refused refuses them all
+			j.writeKnown()
+		}
 		j.write.AddBirth(q, i == 0)
 		q.Add(")")
 	}

@@ -28,6 +28,9 @@ func (s *mysql) Bind(tx any) (stet.Store, error) {
 		return nil, wrap("bind", err)
 	}
 	do := func(j *job) error {
+		if err := s.pass(j.Ctx); err != nil {
+			return err
+		}
 		if j.Verb == tablestore.Create {
 			return createWithin(j.Ctx, t, j)
 		}
@@ -36,8 +39,13 @@ func (s *mysql) Bind(tx any) (stet.Store, error) {
 	return &tablestore.Bound[*job]{
 		Reading: tablestore.Reading{Reader: readMySQL(t), Around: around},
 		Verbs: tablestore.NewVerbs(tablestore.Driver[*job]{New: newJob, Pack: s.pack, Do: do, Wrap: wrap,
-			Get:    func(ctx context.Context, id stet.ID) (stet.Record, error) { return getMySQL(ctx, t, id, "") },
-			Append: func(ctx context.Context, c *stet.Change) error { return appendMySQL(ctx, t, c) }}),
+			Get: func(ctx context.Context, id stet.ID) (stet.Record, error) { return getMySQL(ctx, t, id, "") },
+			Append: func(ctx context.Context, c *stet.Change) error {
+				if err := s.pass(ctx); err != nil {
+					return err
+				}
+				return appendMySQL(ctx, t, c)
+			}}),
 	}, nil
 }
 
@@ -50,31 +58,31 @@ func joined(tx any) (*sql.Tx, error) {
 	return t, nil
 }
 
-func identityMySQL(ctx context.Context, c asker) (id string, err error) {
-	err = fault(c.QueryRowContext(ctx, sqltext.MySQLIdentity).Scan(&id))
-	return id, err
+func databaseMySQL(ctx context.Context, c asker) (name string, err error) {
+	err = fault(c.QueryRowContext(ctx, sqltext.MySQLDatabase).Scan(&name))
+	return name, err
 }
 
-// sameDatabase is [stet.ErrForeignTx] where tx is on another database than the store, whose
-// identity is read again then: what was restored from a copy has another.
+// sameDatabase is [stet.ErrForeignTx] where tx is on another database than the store, whose name is
+// read again then: after a failover it is on another server.
 func (s *mysql) sameDatabase(tx *sql.Tx) error {
 	ctx, cancel := context.WithTimeout(context.Background(), bindTime)
 	defer cancel()
-	its, err := identityMySQL(ctx, tx)
+	its, err := databaseMySQL(ctx, tx)
 	switch n := answered(err); {
 	case n == mysqlNoTable || n == mysqlNoDatabase:
 		return fmt.Errorf("%w: it is on a database without the tables of a store", stet.ErrForeignTx)
 	case err != nil:
 		return err
-	case its == s.identity.Load():
+	case its == s.database.Load():
 		return nil
 	}
-	own, err := identityMySQL(ctx, s.db)
+	own, err := databaseMySQL(ctx, s.db)
 	if err != nil {
 		return err
 	}
-	if s.identity.Store(own); its != own {
-		return fmt.Errorf("%w: it is on another database than the store", stet.ErrForeignTx)
+	if s.database.Store(own); its != own {
+		return fmt.Errorf("%w: it is on another database than the store, or on another server", stet.ErrForeignTx)
 	}
 	return nil
 }

@@ -21,11 +21,24 @@ const (
 	mysqlTooLarge   = 1153 // the statement is larger than max_allowed_packet; the server closes the connection
 	mysqlNoTable    = 1146
 	mysqlNoDatabase = 1046 // the session has chosen none
+	mysqlNull       = 1048 // a column has no value: see [sqltext.MySQLWrite].Known
+
+	mysqlReadOnly    = 1290
+	mysqlByStatement = 1665 // of InnoDB at READ COMMITTED
 )
+
+// mysqlCrowded are the errors of a server that has no connection left, for all or for this user.
+var mysqlCrowded = map[int]bool{1040: true, 1203: true, 1226: true}
+
+func crowded(err error) bool { return mysqlCrowded[errorNumber(err)] || mysqlCrowded[answered(err)] }
 
 // mysqlFull are the errors of a server without room: the disk is full, the table is full, a
 // tablespace cannot grow.
 var mysqlFull = map[int]bool{1021: true, 1114: true, 3675: true}
+
+// mysqlNever are the errors of a server that takes no such record, whenever it is sent: a value is
+// too long for its column or out of its range, a row is too long, the statement is.
+var mysqlNever = map[int]bool{mysqlTooLarge: true, 1118: true, 1264: true, 1406: true}
 
 // serverError is an error that the server has answered with. It does not repeat the server's text,
 // which may quote values: a key, for one, in "Duplicate entry".
@@ -46,16 +59,30 @@ var mysqlMends = map[int]string{
 	mysqlDeadlock: "deadlock",
 	mysqlTooLarge: "the statement is larger than max_allowed_packet, of the server or in the data source name",
 
-	1040: "it has no connection left; raise its max_connections",
-	1044: "this user may not use the database; GRANT it",
-	1045: "the user or the password is not right; correct them in the address",
-	1049: "it has no such database; correct the name in the address, or make it (CREATE DATABASE)",
-	1130: "it accepts no connection from this host; check the host of the user, and GRANT it",
-	1698: "the user or the password is not right; correct them in the address",
+	1040:             "it has no connection left; raise its max_connections",
+	1104:             "the session may not read that many rows; set sql_big_selects=1 in the data source name",
+	1142:             "this user may not do this with a table of the store; GRANT SELECT, INSERT, UPDATE, DELETE ON the database's tables to it",
+	1143:             "this user may not do this with a column of the store; GRANT SELECT, INSERT, UPDATE, DELETE ON the database's tables to it",
+	1203:             "this user has no connection left; raise max_user_connections",
+	1226:             "this user has used up what it may in an hour, or its connections; ALTER USER … WITH MAX_USER_CONNECTIONS 0, and so for what is per hour",
+	mysqlReadOnly:    "the server is read_only: it is a replica, perhaps; connect to the primary",
+	mysqlByStatement: "the server has binlog_format STATEMENT, and takes no write at READ COMMITTED; SET GLOBAL binlog_format = 'ROW', and in its configuration",
+	1792:             "the transaction is READ ONLY",
+	1969:             "it took longer than the server's max_statement_time; raise that",
+	1836:             "the server is read_only: it is being upgraded or is a replica, perhaps; connect to the primary",
+	1044:             "this user may not use the database; GRANT it",
+	1045:             "the user or the password is not right; correct them in the address",
+	1049:             "it has no such database; correct the name in the address, or make it (CREATE DATABASE)",
+	1130:             "it accepts no connection from this host; check the host of the user, and GRANT it",
+	1698:             "the user or the password is not right; correct them in the address",
 }
 
-// Is: of a server without room.
-func (e *serverError) Is(target error) bool { return target == stet.ErrFull && mysqlFull[e.number] }
+// Is: of a server without room, of one that can never take the record, and of one without a
+// connection.
+func (e *serverError) Is(target error) bool {
+	return target == stet.ErrFull && mysqlFull[e.number] || target == stet.ErrRefused && mysqlNever[e.number] ||
+		target == stet.ErrBusy && mysqlCrowded[e.number]
+}
 
 // fault makes of an error of a driver one that may be told. What is no [serverError] and no end of
 // a context is a connection that broke.
@@ -94,17 +121,24 @@ func answered(err error) int {
 	return 0
 }
 
-// errorNumber finds the number of a server's error in what a driver returned. Drivers have a struct
-// for such errors with a field Number (go-sql-driver/mysql) or Code (go-mysql-org); to name their
-// types would mean to import them.
+// errorNumber finds the number of a database's error in what a driver returned. Drivers have a
+// struct for such errors with a field Number (go-sql-driver/mysql) or Code (go-mysql-org,
+// go-sqlite3), or a method Code (modernc.org/sqlite); to name their types would mean to import
+// them.
 func errorNumber(err error) int {
 	if err == nil {
 		return 0
 	}
+	if e, ok := err.(interface{ Code() int }); ok {
+		return e.Code()
+	}
 	if v := reflect.Indirect(reflect.ValueOf(err)); v.Kind() == reflect.Struct {
 		for _, name := range []string{"Number", "Code"} {
-			if f := v.FieldByName(name); f.IsValid() && f.CanUint() {
+			switch f := v.FieldByName(name); {
+			case f.IsValid() && f.CanUint():
 				return int(f.Uint())
+			case f.IsValid() && f.CanInt():
+				return int(f.Int())
 			}
 		}
 	}

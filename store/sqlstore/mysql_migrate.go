@@ -27,6 +27,9 @@ func migrateMySQL(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, "SET SESSION autocommit = 1"); err != nil { // or the step's number is lost
+		return err
+	}
 	var got sql.NullInt64
 	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK("+migrateLock+", 60)").Scan(&got); err != nil {
 		return err

@@ -14,9 +14,12 @@ import (
 // does. Rows that another transaction holds, or has changed since they were looked at, are passed
 // over.
 func (s *mysql) Reap(ctx context.Context, limit int) (n int, err error) {
+	if err := s.pass(ctx); err != nil {
+		return 0, wrap("reap", err)
+	}
 	for _, state := range tablestore.Reaped {
 		for more := true; more && n < limit; {
-			err := s.lookUps.with(ctx, func(c *lane) error {
+			err := s.writing(ctx, s.lookUps, func(c *lane) error {
 				over, err := overMySQL(ctx, c, state, min(limit-n, together))
 				if err != nil || len(over) == 0 {
 					more = false

@@ -13,6 +13,7 @@ import (
 	"github.com/stet-dev/stet/internal/groupcommit"
 	"github.com/stet-dev/stet/internal/rest"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/storeid"
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
@@ -20,9 +21,12 @@ import (
 type job struct {
 	tablestore.Write
 	write *sqltext.MySQLWrite // Create, Replace
+	gate  *storeid.Gate       // nil: it is not for the statement to tell which store it is
 }
 
 func newJob() *job { return &job{} }
+
+func (s *mysql) newJob() *job { return &job{gate: s.Gate} }
 
 // heldTimeout is how long a write without a deadline tries to get at a row that another transaction
 // holds.
@@ -33,15 +37,15 @@ func compare(a, b *job) int { return tablestore.Compare(&a.Write, &b.Write) }
 func (s *mysql) queue(many func(ctx context.Context, c *lane, batch []*job) error) *groupcommit.Queue[*job] {
 	return groupcommit.New(groupcommit.Config[*job]{
 		Alone: func(j *job) error {
-			return s.writes.with(j.Ctx, func(c *lane) error { return apply(j.Ctx, c, j) })
+			return s.writing(j.Ctx, s.writes, func(c *lane) error { return apply(j.Ctx, c, j) })
 		},
 		Many: func(ctx context.Context, batch []*job) error {
-			return s.writes.with(ctx, func(c *lane) error { return many(ctx, c, batch) })
+			return s.writing(ctx, s.writes, func(c *lane) error { return many(ctx, c, batch) })
 		},
 		Patient: s.patient, Settles: settlesMySQL, Fits: s.fits, Compare: compare,
 		// A quarter of the packet: bytes are twice as long in hexadecimal, and other parts of a
 		// record come with them.
-		Lone: fewWrites, Groups: maxGroups, MaxGroup: maxGroup, MaxBytes: min(maxBatchBytes, s.most/4),
+		Lone: fewWrites, Groups: maxGroups, MaxGroup: maxGroup, MaxBytes: min(maxBatchBytes, int(s.most.Load())/4),
 		Timeout: groupTimeout, Closed: ErrClosed})
 }
 
@@ -71,7 +75,7 @@ func (s *mysql) patient(j *job) error {
 	}
 	defer cancel()
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		err := s.lookUps.with(ctx, func(c *lane) error { return applyIfFree(ctx, c, j) })
+		err := s.writing(ctx, s.lookUps, func(c *lane) error { return applyIfFree(ctx, c, j) })
 		switch answered(err) {
 		case mysqlDuplicate, mysqlDeadlock: // nothing happened
 		case mysqlLockWait, mysqlHeld:
@@ -80,7 +84,7 @@ func (s *mysql) patient(j *job) error {
 			return err
 		}
 		if !rest.For(ctx, pause/2+rand.N(pause/2)) {
-			return fmt.Errorf("%w: %w", groupcommit.Nothing(ctx.Err()), err)
+			return fmt.Errorf("%w: %w: %w", stet.ErrBusy, groupcommit.Nothing(ctx.Err()), err)
 		}
 	}
 }
@@ -174,8 +178,10 @@ func sender(c querier, q *sqltext.MySQL) querier {
 
 // createMySQL looks and stores in one statement. Where that stored nothing, there is a record.
 func createMySQL(ctx context.Context, c *lane, j *job) error {
-	rows, told, err := exec(ctx, c, j.write.Insert(about(c), true))
+	rows, told, err := exec(ctx, c, j.writeKnown().Insert(about(c), true))
 	switch {
+	case answered(err) == mysqlNull:
+		return cmp.Or(lookAgain(ctx, c, j.gate), error(&serverError{mysqlDeadlock})) // accepted meanwhile, if it is not foreign
 	case err != nil:
 		return err
 	case rows == 1:
@@ -184,6 +190,14 @@ func createMySQL(ctx context.Context, c *lane, j *job) error {
 	}
 	// If it was deleted meanwhile: as if it had been taken, and not yet looked at.
 	return cmp.Or(j.taken(ctx, c, ""), error(&serverError{mysqlDuplicate}))
+}
+
+// writeKnown returns the write for the store that is known.
+func (j *job) writeKnown() *sqltext.MySQLWrite {
+	if j.gate != nil {
+		j.write.Known = j.gate.Sight().Known
+	}
+	return j.write
 }
 
 // taken is [stet.ErrExists] if the record is there, and nil if it is not.
@@ -247,7 +261,7 @@ func mysqlCurrent(c querier) string {
 }
 
 func getMySQL(ctx context.Context, c querier, id stet.ID, how string) (r stet.Record, err error) {
-	q := about(c).Add(sqltext.MySQLRecords + " WHERE ").Whose(id).Add(how)
+	q := about(c).Records(stet.MaxBody(ctx)).Add(" WHERE ").Whose(id).Add(how)
 	found := stet.ErrNotFound
 	err = eachMySQL(ctx, c, q, (*sqltext.Row).DestBody, func(row *sqltext.Row, now int64) { r, found = row.Record(now) })
 	return r, cmp.Or(err, found)
@@ -278,6 +292,23 @@ func appendMySQL(ctx context.Context, c querier, change *stet.Change) error {
 		_, _, err = exec(ctx, c, q)
 	}
 	return err
+}
+
+// asking calls f with the pool, or with a look-up's connection where the server has none left for
+// the pool.
+func (s *mysql) asking(ctx context.Context, f func(on asker) error) error {
+	err := f(s.db)
+	if !crowded(err) {
+		return err
+	}
+	return s.lookUps.with(ctx, func(c *lane) error { return f(c.raw) })
+}
+
+func (s *mysql) reader() *sqltext.Reader {
+	return &sqltext.Reader{Dialect: sqltext.MySQLDialect,
+		Run: func(ctx context.Context, statement string, args []any, row func(sqltext.Scanner) error) error {
+			return s.asking(ctx, func(on asker) error { return readMySQL(on).Run(ctx, statement, args, row) })
+		}}
 }
 
 func readMySQL(c querier) *sqltext.Reader {

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/monotonic"
@@ -13,8 +14,11 @@ import (
 // statements are what the verbs are made of, on a connection that is in a transaction: the one that
 // writes, which keeps them prepared, or a caller's, where few are needed more than once.
 type statements struct {
-	clock *monotonic.Clock
+	clock *monotonic.Shared
 	on    querier
+
+	id            string // of the store, as the transaction has it
+	mark, horizon int64
 }
 
 // apply carries out one write. It may be called again after a rollback, and leaves what it was
@@ -33,35 +37,58 @@ func (s *statements) apply(o *op) error {
 		return s.reap(o)
 	case appendTo:
 		return s.appendTo(o)
+	case raise:
+		return s.raise(o)
+	case forget:
+		return s.forget(o)
 	}
 	panic("sqlstore: no such verb")
 }
 
 func (s *statements) create(o *op) error {
-	at := sqltext.Born(&o.Head, s.clock.Micros())
-	if one, err := s.write(sqltext.SQLiteInsert, text.ID(o.stamped(&at), o.Head.ID)); one || err != nil {
+	now, err := s.stamp()
+	if err != nil {
+		return err
+	}
+	at := sqltext.Born(&o.Head, now)
+	if one, err := s.write(sqltext.SQLiteInsert, text.ID(o.stamped(&at), o.Head.ID)); one || err != nil && !refusedNull(err) {
 		o.Stamped(&at)
 		return err
 	}
-	var err error
-	if o.Got, err = getRecord(s.on, s.clock, o.Head.ID); err != nil {
-		return err
+	switch o.Got, err = getRecord(s.on, s.micros, o.Head.ID, stet.SmallBody); err {
+	case nil:
+		return stet.ErrExists
+	case stet.ErrNotFound:
+		return errHidden
 	}
-	return stet.ErrExists
+	return err
 }
+
+// refusedNull reports whether a row was refused because of a column that cannot be NULL. Some
+// drivers tell no more than that it was refused.
+func refusedNull(err error) bool {
+	n := errorNumber(err)
+	return n == sqliteNull || n == sqliteConstraint
+}
+
+var errHidden = fmt.Errorf("%w: an index does not find the row that is there; stet doctor --deep says which, and REINDEX mends it", stet.ErrCorrupt)
 
 // replace stamps by the store's clock, and where the row was written by one that was ahead, by the
 // row's own: a record's time does not go back, also where the host's clock was set back while no
 // process ran (CR-16, W10).
 func (s *statements) replace(update string, o *op) error {
-	one, err := s.replaceAt(update, o, s.clock.Micros())
+	now, err := s.stamp()
+	if err != nil {
+		return err
+	}
+	one, err := s.replaceAt(update, o, now)
 	if one || err != nil {
 		return err
 	}
 	if err := s.refuse(o); err != stet.ErrStale || o.Got.Version != o.Prev {
 		return err
 	}
-	now := max(s.clock.Micros(), o.Got.UpdatedAt.UnixMicro())
+	now = max(now, o.Got.UpdatedAt.UnixMicro())
 	if o.Got.Tag != o.Head.Tag { // it was written under another pepper
 		args := append(text.ID([]any{sqltext.Tag(o.Head.Tag)}, o.Head.ID), int64(o.Prev))
 		if _, err := s.write(sqltext.SQLiteRetag, args); err != nil {
@@ -94,6 +121,12 @@ func (s *statements) replaceAt(update string, o *op, now int64) (one bool, err e
 }
 
 func (s *statements) remove(o *op) error {
+	have, err := getHead(s.on, s.micros, o.Head.ID)
+	if err == nil && have.Version == o.Prev { // the next life of the key is to have a greater fence
+		if err := s.reach(have.Fence() + 1); err != nil {
+			return err
+		}
+	}
 	if one, err := s.write(sqltext.SQLiteDelete, o.args); one || err != nil {
 		return err
 	}
@@ -105,7 +138,7 @@ func (s *statements) remove(o *op) error {
 func (s *statements) write(statement string, args []any) (one bool, err error) {
 	res, err := s.on.ExecContext(context.Background(), statement, args...)
 	if err != nil {
-		return false, err
+		return false, faultSQLite(err)
 	}
 	n, err := res.RowsAffected()
 	return n == 1, err
@@ -113,7 +146,7 @@ func (s *statements) write(statement string, args []any) (one bool, err error) {
 
 // refuse says why no row was changed.
 func (s *statements) refuse(o *op) (err error) {
-	if o.Got.Head, err = getHead(s.on, s.clock, o.Head.ID); err != nil {
+	if o.Got.Head, err = getHead(s.on, s.micros, o.Head.ID); err != nil {
 		return err
 	}
 	return stet.ErrStale
@@ -127,6 +160,6 @@ func entryOf(ctx context.Context, c *stet.Change) *op {
 }
 
 func (s *statements) appendTo(o *op) error {
-	_, err := s.write(sqltext.SQLiteAppend, append(o.args[:len(o.args):len(o.args)], s.clock.Micros()))
+	_, err := s.write(sqltext.SQLiteAppend, append(o.args[:len(o.args):len(o.args)], s.micros()))
 	return err
 }

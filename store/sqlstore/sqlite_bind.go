@@ -8,6 +8,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/storeid"
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
@@ -31,14 +32,14 @@ func (s *sqlite) Bind(tx any) (stet.Store, error) {
 		return nil, fmt.Errorf("sqlstore: bind: %w: its pool has synchronous = %d, by which a commit can be lost with the power;"+
 			" open it by SQLiteDSN, too", stet.ErrForeignTx, synchronous)
 	}
-	b := &boundSQLite{tx: t, statements: statements{s.clock, t}}
-	b.Reading = tablestore.Reading{Reader: readSQLite(t, s.clock), Around: func(ctx context.Context, op string, call func(context.Context) error) error {
+	b := &boundSQLite{tx: t, gate: s.Gate, statements: statements{clock: s.clock, on: t}}
+	b.Reading = tablestore.Reading{Reader: readSQLite(t, s.clock.Micros), Around: func(ctx context.Context, op string, call func(context.Context) error) error {
 		return wrap(op, b.do(ctx, func() error { return call(context.WithoutCancel(ctx)) }))
 	}}
-	write := func(o *op) error { return b.do(o.Ctx, func() error { return b.apply(o) }) }
+	write := func(o *op) error { return b.do(o.Ctx, func() error { return b.change(o) }) }
 	b.Verbs = tablestore.NewVerbs(tablestore.Driver[*op]{New: newOp, Pack: (*op).pack, Do: write, Wrap: wrap,
 		Get: func(ctx context.Context, id stet.ID) (r stet.Record, err error) {
-			err = b.do(ctx, func() (err error) { r, err = getRecord(t, b.clock, id); return err })
+			err = b.do(ctx, func() (err error) { r, err = getRecord(t, b.clock.Micros, id, stet.MaxBody(ctx)); return err })
 			return r, err
 		},
 		Append: func(ctx context.Context, c *stet.Change) error { return write(entryOf(ctx, c)) }})
@@ -52,7 +53,25 @@ type boundSQLite struct {
 	tablestore.Bound[*op]
 	statements
 	tx     *sql.Tx
+	gate   *storeid.Gate
 	spoilt error // by what failed before
+}
+
+// change passes the gate, and looks at the store in the transaction as well, which may be on
+// another file that has the name by now.
+func (b *boundSQLite) change(o *op) error {
+	if err := b.gate.Write(o.Ctx); err != nil {
+		return err
+	}
+	// A transaction that only read before sees the store as it was then: it takes the lock for
+	// writing first, which fails if that was changed, and would else be found to be set back.
+	if _, err := b.statements.write(sqltext.SQLiteHorizon, []any{0, 0}); err != nil {
+		return err
+	}
+	if err := b.recognize(b.gate); err != nil {
+		return err
+	}
+	return b.apply(o)
 }
 
 var errEnded = errors.New("the database has rolled the transaction back, after a statement in it failed")

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -25,5 +26,29 @@ func TestKnown(t *testing.T) {
 	}
 	if n := len(k.now) + len(k.before); n > 2*knownNames {
 		t.Errorf("%d names are remembered", n)
+	}
+}
+
+// codeError is an error as modernc.org/sqlite has it, and fieldError as go-sqlite3 does.
+type codeError int
+
+func (e codeError) Code() int     { return int(e) }
+func (e codeError) Error() string { return "string or blob too big" }
+
+type fieldError struct{ Code int }
+
+func (fieldError) Error() string { return "string or blob too big" }
+
+// What SQLite can never store is refused for good, and other errors are not (K08).
+func TestTooBigForSQLite(t *testing.T) {
+	for _, err := range []error{codeError(18), fieldError{18}, fmt.Errorf("exec: %w", codeError(18))} {
+		if got := faultSQLite(err); !errors.Is(got, stet.ErrRefused) || !errors.Is(got, err) {
+			t.Errorf("%T is told as %v", err, got)
+		}
+	}
+	for _, err := range []error{codeError(5), fieldError{13}, errors.New("no such table")} {
+		if errors.Is(faultSQLite(err), stet.ErrRefused) {
+			t.Errorf("%T is refused for good", err)
+		}
 	}
 }

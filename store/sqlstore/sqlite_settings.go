@@ -3,10 +3,9 @@ package sqlstore
 import (
 	"context"
 	"fmt"
-	"net/url"
-	"path/filepath"
 	"strings"
 
+	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/sqltext"
 )
 
@@ -28,14 +27,46 @@ import (
 // they have to stand in the data source name: a PRAGMA sent through the pool reaches one connection
 // and not the next. [Open] checks them.
 func SQLiteDSN(path string) string {
-	path = filepath.ToSlash(filepath.Clean(path))
-	if filepath.VolumeName(path) != "" && !strings.HasPrefix(path, "/") {
-		path = "/" + path // file:/C:/…
-	}
-	u := url.URL{Path: path}
-	return "file:" + u.EscapedPath() + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
+	return fileURI(path) + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
 		"&_pragma=busy_timeout(5000)&_pragma=wal_autocheckpoint(4000)&_pragma=fullfsync(1)&_txlock=immediate"
 }
+
+// The results of SQLite that say what is wrong.
+const (
+	sqliteBusy       = 5    // SQLITE_BUSY
+	sqliteReadOnly   = 8    // SQLITE_READONLY
+	sqliteFull       = 13   // SQLITE_FULL
+	tooBig           = 18   // SQLITE_TOOBIG
+	sqliteConstraint = 19   // SQLITE_CONSTRAINT
+	sqliteNull       = 1299 // SQLITE_CONSTRAINT_NOTNULL
+)
+
+// faultSQLite names why SQLite did not carry out a statement.
+func faultSQLite(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errorNumber(err)&0xff == tooBig:
+		return fmt.Errorf("%w: %w", stet.ErrRefused, err)
+	case errorNumber(err)&0xff == sqliteFull:
+		return fmt.Errorf("%w: the disk of the database is full, make room on it: %w", stet.ErrFull, err)
+	case errorNumber(err)&0xff == sqliteReadOnly:
+		return fmt.Errorf("the database cannot be written; give this program's user the right to write the file and its directory, "+
+			"and mount the file system read-write: %w", err)
+	}
+	return err
+}
+
+// busySQLite is the error of a transaction that did not begin.
+func busySQLite(err error) error {
+	if errorNumber(err)&0xff == sqliteBusy {
+		return fmt.Errorf("%w: another program holds the file: %w", stet.ErrBusy, err)
+	}
+	return faultSQLite(err)
+}
+
+// Sizes implements [stet.Sizer]: a row has a billion bytes at most.
+func (s *sqlite) Sizes() stet.Sizes { return stet.Sizes{Body: 1_000_000_000 - 1<<20} }
 
 // settings are what the promises of the store rest on.
 var settings = []struct {

@@ -22,7 +22,11 @@ type op struct {
 	args  []any  // of the statement, but for the instants and what comes after them; refers to no memory of the caller
 	sum   uint32 // Create, Replace: of the packed head, which is the first argument
 	limit int    // reap
-	gone  int    // reap: how many were removed
+	gone  int    // reap, forget: how many were removed or erased
+
+	statement string // forget
+
+	now stet.Identity // raise: what the store has then
 }
 
 func newOp() *op { return &op{} }
@@ -31,6 +35,8 @@ func newOp() *op { return &op{} }
 const (
 	reap = tablestore.FirstOwn + iota
 	appendTo
+	raise
+	forget
 )
 
 // pack prepares the arguments.
@@ -59,6 +65,9 @@ func (o *op) stamped(at *sqltext.Stamp) []any {
 // transaction holds the file: a Create looks first if the name is known, because then it is
 // probably taken, and if it has to wait for long, as it does while another process holds the file.
 func (s *sqlite) carry(o *op) (err error) {
+	if err := s.Write(o.Ctx); err != nil {
+		return err
+	}
 	if o.Verb != tablestore.Create {
 		return s.queue.Do(o)
 	}

@@ -8,16 +8,21 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/groupcommit"
+	"github.com/stet-dev/stet/internal/inplace"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/storeid"
 	"github.com/stet-dev/stet/internal/tablestore"
 )
 
 // writer is the one connection that writes. The queue's leader has it to itself.
 type writer struct {
 	statements
-	db   *sql.DB
-	log  *log
-	conn *lane // nil: to be made
+	db    *sql.DB
+	log   *log
+	files *inplace.Files
+	gate  *storeid.Gate
+	conn  *lane  // nil: to be made
+	seen  uint32 // the version of the file of which id, mark and horizon are; 0: of none
 }
 
 // New keys land anywhere in the index: 16 MiB hold its upper levels, and its leaves to some hundred
@@ -32,7 +37,10 @@ func (w *writer) connect(ctx context.Context) (err error) {
 		if _, err := c.raw.ExecContext(ctx, writerCache); err != nil {
 			return err
 		}
-		return checkTables(ctx, c)
+		if err := checkTables(ctx, c); err != nil {
+			return err
+		}
+		return w.files.Check()
 	})
 	w.on = w.conn
 	return err
@@ -40,6 +48,7 @@ func (w *writer) connect(ctx context.Context) (err error) {
 
 // close closes the connection itself, and with it whatever transaction it is in.
 func (w *writer) close() {
+	w.seen = 0
 	if w.conn != nil {
 		w.conn.discard()
 		w.conn = nil
@@ -61,6 +70,10 @@ func (w *writer) begin(o *op) error {
 	}
 	if _, err := w.on.ExecContext(o.Ctx, sqltext.SQLiteBegin); err != nil {
 		w.reset() // where o.Ctx ended, it may have begun all the same
+		return groupcommit.Nothing(busySQLite(err))
+	}
+	if err := w.recognize(); err != nil {
+		w.reset()
 		return groupcommit.Nothing(err)
 	}
 	return nil
@@ -79,8 +92,8 @@ func (w *writer) look(o *op) (err error) {
 		return nil
 	}
 	var there int
-	if err = one(w.on, sqltext.SQLiteHas, o.Head.ID, []any{&there}); err == nil {
-		o.Got, err = getRecord(w.on, w.clock, o.Head.ID)
+	if err = one(w.on, sqltext.SQLiteHas, text.ID(nil, o.Head.ID), []any{&there}); err == nil {
+		o.Got, err = getRecord(w.on, w.clock.Micros, o.Head.ID, stet.SmallBody)
 	}
 	switch {
 	case err == nil:
@@ -107,11 +120,27 @@ func (w *writer) commit(_ context.Context, batch []*op) error {
 	}
 	if _, err := w.on.ExecContext(context.Background(), sqltext.SQLiteCommit); err != nil {
 		w.reset()
+		err = w.uncommitted(err)
 		for _, o := range batch { // also those that were refused, perhaps by what is not there now
-			o.Err = fmt.Errorf("commit, which may have happened: %w", err)
+			o.Err = err
 		}
+		return nil
 	}
+	if w.seen != 0 {
+		w.seen = w.data() // it was changed by this transaction
+	}
+	w.clock.Know(w.horizon)
 	return nil
+}
+
+// uncommitted is the error of a COMMIT that failed. SQLite says that the disk is full while it
+// writes the log, before the page that would make the transaction one; once the connection is known
+// to be in no transaction, there is none (S16).
+func (w *writer) uncommitted(err error) error {
+	if err := faultSQLite(err); errors.Is(err, stet.ErrFull) && w.conn != nil {
+		return groupcommit.Nothing(err)
+	}
+	return fmt.Errorf("commit, which may have happened: %w", err)
 }
 
 func (w *writer) oneByOne(batch []*op) {
@@ -129,6 +158,7 @@ func failed(err error) bool {
 
 // reset ends a transaction that failed, and leaves a connection without one.
 func (w *writer) reset() {
+	w.seen = 0 // horizon may be that of what is undone
 	ctx := context.Background()
 	_, _ = w.on.ExecContext(ctx, sqltext.SQLiteRollback) // an error, where the database has done so itself, is not told from others
 	if _, err := w.conn.raw.ExecContext(ctx, "BEGIN"); err == nil {

@@ -40,6 +40,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/bounds"
 	"github.com/stet-dev/stet/internal/pgstore"
 	"github.com/stet-dev/stet/internal/sqltext"
 	"github.com/stet-dev/stet/internal/tablestore"
@@ -72,8 +73,13 @@ type database interface {
 type Config struct {
 	// Dialect is the kind of database.
 	Dialect Dialect
-	// Clock is the store's clock if the database has none of its own (SQLite). Default [time.Now].
-	// The store's time never goes back within a process, also if the clock does.
+	// Path is the name of SQLite's file as the program knows it, where that is a symbolic link. The
+	// link is noticed if it is turned to another file while the store is open, or before it is
+	// opened again: then writes are [stet.ErrForeign]. Default: the file's own path.
+	Path string
+	// Clock is the clock of this host, for a database that has none of its own (SQLite). Default
+	// [time.Now]. If it is set back, the store's time stands still, for all processes that have the
+	// file open, but for the last second.
 	Clock func() time.Time
 	// Readers is the number of connections that look up records, beside those that write and those
 	// that list. Default [DefaultReaders]. Postgres ignores it.
@@ -93,6 +99,12 @@ type Config struct {
 	AllowVolatile bool
 }
 
+var configBounds = bounds.For[Config](
+	bounds.Number("Readers", 1, bounds.Many).OrDefault(),
+	bounds.Number("MaxLog", 1, bounds.Huge).OrDefault(),
+	bounds.Duration("LockTimeout", bounds.Short, pgstore.MaxLockTimeout).Or("0 for the session's", 0),
+)
+
 // DefaultReaders is the default of [Config].Readers.
 const DefaultReaders = 4
 
@@ -104,14 +116,19 @@ var ErrClosed = errors.New("sqlstore: the store is closed")
 //
 // The caller owns db, may use it for other tables, and closes it after the store. A limit of its
 // pool (SetMaxOpenConns) must leave room for the connections that the store keeps: Readers, and
-// those that write, which is one for SQLite and up to 20 for MySQL.
+// those that write, which is one for SQLite and up to 20 for MySQL. If it allows fewer, a store on
+// MySQL keeps half of them, and calls wait for each other. One that has had none by its deadline is
+// [stet.ErrBusy].
 func Open(ctx context.Context, db *sql.DB, c Config) (*Store, error) {
+	if err := configBounds.Check(&c); err != nil {
+		return nil, err
+	}
 	c.Readers, c.MaxLog = cmp.Or(c.Readers, DefaultReaders), cmp.Or(c.MaxLog, defaultMaxLog)
 	if err := c.validate(db); err != nil {
 		return nil, err
 	}
-	have, want, err := Status(ctx, db, c.Dialect)
-	if err = cmp.Or(err, pgstore.CheckSchema("sqlstore", ErrSchema, have, want)); err != nil {
+	err := Check(ctx, db, c.Dialect)
+	if err != nil {
 		return nil, err
 	}
 	var d database
@@ -135,25 +152,15 @@ func (c Config) validate(db *sql.DB) error {
 	if err := c.Dialect.validate(); err != nil {
 		return err
 	}
-	if c.LockTimeout < 0 {
-		return fmt.Errorf("sqlstore: config: LockTimeout is %s; it must not be negative", c.LockTimeout)
-	}
-	if c.MaxLog < 0 {
-		return fmt.Errorf("sqlstore: config: MaxLog is %d; it must not be negative", c.MaxLog)
-	}
 	if c.Dialect == Postgres { // it holds on to no connection
 		return nil
 	}
-	if c.Readers < 1 {
-		return fmt.Errorf("sqlstore: config: Readers is %d; at least one connection has to read", c.Readers)
+	least, what := c.Readers+2, "the one that writes, those that read, and one more"
+	if c.Dialect == MySQL { // the store's calls wait for each other
+		least, what = 2, "one for reads and writes, and one for lists"
 	}
-	writers := 1
-	if c.Dialect == MySQL {
-		writers = mysqlWriters
-	}
-	if limit, need := db.Stats().MaxOpenConnections, c.Readers+writers+1; limit > 0 && limit < need {
-		return fmt.Errorf("sqlstore: the pool is limited to %d connections; SetMaxOpenConns has to allow %d: %d that write, %d that read, and one more",
-			limit, need, writers, c.Readers)
+	if limit := db.Stats().MaxOpenConnections; limit > 0 && limit < least {
+		return fmt.Errorf("sqlstore: the pool is limited to %d connections; SetMaxOpenConns has to allow %d: %s", limit, least, what)
 	}
 	return nil
 }

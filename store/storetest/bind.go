@@ -105,7 +105,7 @@ func (x *bench) happened(w written, yes bool) {
 		x.entries(stet.HistoryQuery{}, entries...)
 	}
 	if f, ok := stet.As[stet.Finder](x.store); ok {
-		if heads, err := f.Find(x.ctx, "ch_1"); err != nil || len(heads) != named {
+		if heads, err := f.Find(x.ctx, "", "ch_1"); err != nil || len(heads) != named {
 			x.t.Errorf("%d records are found by their name, %v; want %d", len(heads), err, named)
 		}
 	}

@@ -113,6 +113,17 @@ var abilityBreaks = []storeBreak{
 		}
 	}},
 
+	{"Find knows no scopes", "find scopes", func(s *broken) {
+		s.find = func(ctx context.Context, _ stet.Scope, name string) ([]stet.Head, error) {
+			return s.Store.Find(ctx, "", name)
+		}
+	}},
+	{"Find forgets scopes after its bound", "find scopes", func(s *broken) { // K11
+		s.find = func(ctx context.Context, scope stet.Scope, name string) ([]stet.Head, error) {
+			heads, err := s.Store.Find(ctx, "", name)
+			return slices.DeleteFunc(heads, func(h stet.Head) bool { return scope != "" && h.Scope != scope }), err
+		}
+	}},
 	{"Find knows keys only", "find", func(s *broken) {
 		s.find = only(s, func(h *stet.Head, name string) bool { return h.DownstreamKey == name })
 	}},
@@ -120,17 +131,17 @@ var abilityBreaks = []storeBreak{
 		s.find = only(s, func(h *stet.Head, name string) bool { return h.DownstreamID == name })
 	}},
 	{"Find does not tell upper from lower case", "find", func(s *broken) {
-		s.find = func(ctx context.Context, name string) ([]stet.Head, error) {
-			upper, err := s.Store.Find(ctx, strings.ToUpper(name))
-			lower, err2 := s.Store.Find(ctx, name)
+		s.find = func(ctx context.Context, scope stet.Scope, name string) ([]stet.Head, error) {
+			upper, err := s.Store.Find(ctx, scope, strings.ToUpper(name))
+			lower, err2 := s.Store.Find(ctx, scope, name)
 			return slices.CompactFunc(append(upper, lower...), func(a, b stet.Head) bool { return a.ID == b.ID }), cmp.Or(err, err2)
 		}
 	}},
 	{"Find finds by names of before", "find", func(s *broken) {
 		had := map[string]stet.ID{}
 		s.spoilHeads(func(h *stet.Head) { had[h.DownstreamID] = h.ID })
-		s.find = func(ctx context.Context, name string) ([]stet.Head, error) {
-			heads, err := s.Store.Find(ctx, name)
+		s.find = func(ctx context.Context, scope stet.Scope, name string) ([]stet.Head, error) {
+			heads, err := s.Store.Find(ctx, scope, name)
 			if r, gone := s.Store.Get(ctx, had[name]); len(heads) == 0 && gone == nil && name != "" {
 				heads = append(heads, r.Head)
 			}
@@ -138,7 +149,7 @@ var abilityBreaks = []storeBreak{
 		}
 	}},
 	{"Find knows no bounds", "find bounds", func(s *broken) {
-		s.find = func(ctx context.Context, name string) ([]stet.Head, error) {
+		s.find = func(ctx context.Context, scope stet.Scope, name string) ([]stet.Head, error) {
 			all, _, err := s.Store.List(ctx, stet.Query{Limit: stet.MaxLimit})
 			return slices.DeleteFunc(all, func(h stet.Head) bool { return h.DownstreamKey != name }), err
 		}
@@ -247,6 +258,49 @@ var abilityBreaks = []storeBreak{
 	}},
 	{"losers of a race are in the history", "history of concurrent writers", loseOne},
 
+	{"Trim removes what is young", "history trimmed", func(s *broken) {
+		s.trim = func(ctx context.Context, _ time.Duration, limit int) (int, error) { return s.Store.Trim(ctx, 0, limit) }
+	}},
+	{"Trim knows no bounds", "history trimmed", func(s *broken) {
+		s.trim = func(ctx context.Context, age time.Duration, _ int) (int, error) {
+			return s.Store.Trim(ctx, age, stet.MaxLimit)
+		}
+	}},
+	{"Erase leaves the tag", "history erased", func(s *broken) {
+		s.changes(func(c *stet.Change) {
+			if c.Note.Why == stet.WhyErased {
+				c.Tag = "k_0123456789abcdef"
+			}
+		})
+	}},
+	{"Erase takes the whole scope", "history erased", func(s *broken) {
+		s.erase = func(ctx context.Context, q stet.HistoryQuery) (int, error) {
+			if q.ID.Scope != "" {
+				q.ID, q.Scope = stet.ID{}, q.ID.Scope
+			}
+			return s.Store.Erase(ctx, q)
+		}
+	}},
+	{"Erase removes the entry", "history erased", func(s *broken) {
+		s.spoilHistory(func(all []stet.Change) []stet.Change {
+			return slices.DeleteFunc(all, func(c stet.Change) bool { return c.Note.Why == stet.WhyErased })
+		})
+	}},
+	{"Trim moves the places of pages", "forgotten while paging", func(s *broken) {
+		s.history = func(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
+			all, _, err := s.Store.History(ctx, stet.HistoryQuery{Limit: stet.MaxLimit})
+			from := len(all) // how many come after the cursor
+			if q.After != "" {
+				from, _ = strconv.Atoi(q.After)
+			}
+			rest := all[max(0, len(all)-from):]
+			rest = rest[:min(len(rest), q.Bound())]
+			if from -= len(rest); from <= 0 || len(rest) == 0 {
+				return rest, "", err
+			}
+			return rest, strconv.Itoa(from), err
+		}
+	}},
 	{"Reap removes what was left running", "reap", reapAlso(func(h *stet.Head) bool { return h.State == stet.Running })},
 	{"Reap removes what nobody knows", "reap", reapAlso(func(h *stet.Head) bool { return h.State == stet.Unknown })},
 	{"Reap does not keep what expired", "reap", reapAlso(func(h *stet.Head) bool { return h.Rules.KeepExpired > 0 })},
@@ -281,9 +335,9 @@ var abilityBreaks = []storeBreak{
 }
 
 // only finds what a memstore finds, and match with it.
-func only(s *broken, match func(h *stet.Head, name string) bool) func(context.Context, string) ([]stet.Head, error) {
-	return func(ctx context.Context, name string) ([]stet.Head, error) {
-		heads, err := s.Store.Find(ctx, name)
+func only(s *broken, match func(h *stet.Head, name string) bool) func(context.Context, stet.Scope, string) ([]stet.Head, error) {
+	return func(ctx context.Context, scope stet.Scope, name string) ([]stet.Head, error) {
+		heads, err := s.Store.Find(ctx, scope, name)
 		return slices.DeleteFunc(heads, func(h stet.Head) bool { return !match(&h, name) }), err
 	}
 }

@@ -21,6 +21,13 @@ type storeBreak struct {
 }
 
 var breaks = []storeBreak{
+	{"all lives begin in one instant", "fences grow", func(s *broken) {
+		s.create = func(ctx context.Context, r stet.Record) (stet.Record, error) {
+			got, err := s.Store.Create(ctx, r)
+			got.CreatedAt = time.UnixMicro(1)
+			return got, err
+		}
+	}},
 	{"racers may all create", "create once", func(s *broken) {
 		together := pair()
 		s.create = func(ctx context.Context, r stet.Record) (stet.Record, error) { // looks, and then leaps

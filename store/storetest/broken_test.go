@@ -21,16 +21,20 @@ type broken struct {
 	list    func(ctx context.Context, q stet.Query) ([]stet.Head, string, error)
 	count   func(ctx context.Context, q stet.Query) (int, error)
 	wait    func(ctx context.Context, id stet.ID, seen stet.Version) error
-	find    func(ctx context.Context, name string) ([]stet.Head, error)
+	find    func(ctx context.Context, scope stet.Scope, name string) ([]stet.Head, error)
 	history func(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error)
 	add     func(ctx context.Context, c stet.Change) error
 	reap    func(ctx context.Context, limit int) (int, error)
+	trim    func(ctx context.Context, age time.Duration, limit int) (int, error)
+	erase   func(ctx context.Context, q stet.HistoryQuery) (int, error)
+	most    stet.Sizes // 0: no bound
+	left    []stet.Head
 }
 
 // newBroken returns a memstore, and breaks it.
 func newBroken(clock func() time.Time, how func(s *broken)) *broken {
 	m := memstore.New(memstore.Config{Clock: clock})
-	s := &broken{m, clock, m.Create, m.Get, m.Replace, m.Delete, m.Due, m.List, m.Count, m.Wait, m.Find, m.History, m.Append, m.Reap}
+	s := &broken{m, clock, m.Create, m.Get, m.Replace, m.Delete, m.Due, m.List, m.Count, m.Wait, m.Find, m.History, m.Append, m.Reap, m.Trim, m.Erase, stet.Sizes{}, nil}
 	how(s)
 	return s
 }
@@ -72,8 +76,8 @@ func (s *broken) Wait(ctx context.Context, id stet.ID, seen stet.Version) error 
 	return s.wait(ctx, id, seen)
 }
 
-func (s *broken) Find(ctx context.Context, name string) ([]stet.Head, error) {
-	return s.find(ctx, name)
+func (s *broken) Find(ctx context.Context, scope stet.Scope, name string) ([]stet.Head, error) {
+	return s.find(ctx, scope, name)
 }
 
 func (s *broken) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
@@ -83,6 +87,16 @@ func (s *broken) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Chang
 func (s *broken) Append(ctx context.Context, c stet.Change) error { return s.add(ctx, c) }
 
 func (s *broken) Reap(ctx context.Context, limit int) (int, error) { return s.reap(ctx, limit) }
+
+func (s *broken) Trim(ctx context.Context, age time.Duration, limit int) (int, error) {
+	return s.trim(ctx, age, limit)
+}
+
+func (s *broken) Erase(ctx context.Context, q stet.HistoryQuery) (int, error) { return s.erase(ctx, q) }
+
+func (s *broken) Sizes() stet.Sizes { return s.most }
+
+func (s *broken) Left() []stet.Head { return s.left }
 
 // What follows changes what goes in, or what comes out.
 

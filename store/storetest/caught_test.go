@@ -31,7 +31,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		})
 	}
 	covered := map[string]bool{"wrappers": true} // no store can break that: see package faulty
-	for _, b := range slices.Concat(breaks, abilityBreaks, pageBreaks) {
+	for _, b := range slices.Concat(breaks, abilityBreaks, pageBreaks, sizeBreaks, roomBreaks) {
 		covered[b.law] = true
 		caught(b.what, b.law, brokenBackend(b.how))
 	}
@@ -39,8 +39,12 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		covered[b.law] = true
 		caught(b.what, b.law, b.backend)
 	}
+	for _, b := range identityBreaks {
+		covered[b.law] = true
+		caught(b.what, b.law, sitedBackend(b.wrong))
+	}
 	for what, laws := range map[string][]string{
-		"what was closed is gone":       {"reopen", "history reopened", "kill -9"},
+		"what was closed is gone":       {"reopen", "history reopened", "forgotten and reopened", "kill -9"},
 		"each handle has its own store": {"two handles", "processes"},
 	} {
 		for _, law := range laws {
@@ -48,6 +52,13 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 			caught(what, law, memory)
 		}
 	}
+	silent := brokenBackend(func(*broken) {})
+	silent.Durable = true
+	covered["left"] = true
+	caught("what was left is not told", "left", silent)
+	guesses := brokenBackend(func(s *broken) { s.left = []stet.Head{running("guessed").Head} })
+	guesses.Durable = true
+	caught("what runs elsewhere is taken for left", "left", guesses)
 	for _, l := range laws() {
 		if !covered[l.name] {
 			t.Errorf("no store breaks the law %q", l.name)
@@ -101,6 +112,9 @@ var bindBreaks = []backendBreak{
 	})},
 	{"tags are lost in transactions", "tag in a transaction", binding(func(_ *model, s stet.Store) stet.Store {
 		return forgetful{s, func(h *stet.Head, b *stet.Body) *stet.Body { h.Tag = ""; return b }}
+	})},
+	{"a transaction reads a body for which there is no room", "room bound", binding(func(_ *model, s stet.Store) stet.Store {
+		return roomyStore{s}
 	})},
 	{"any transaction is taken", "bind foreign", modelBackend(func(m *model) stet.Store {
 		return &binds{m, func(any) (stet.Store, error) { return m, nil }}

@@ -13,13 +13,14 @@ var findLaws = []law{
 		"Find finds a record by its current DownstreamKey or DownstreamID, compared byte for byte, and by no other name",
 		find},
 	{"find bounds", "Find returns at most DefaultLimit records, and none that no longer has the name", findBounds},
+	{"find scopes", "Find looks within one scope, whatever else has the name, and in all scopes if none is given", findScopes},
 }
 
 func find(t testing.TB, x *bench) { // S1-39
 	f := ability[stet.Finder](t, x)
 	finds := func(name string, want ...stet.Record) {
 		t.Helper()
-		heads, err := f.Find(x.ctx, name)
+		heads, err := f.Find(x.ctx, "", name)
 		if err != nil || len(heads) != len(want) {
 			t.Fatalf("Find(%q): %d records, %v; want %d", name, len(heads), err, len(want))
 		}
@@ -81,7 +82,7 @@ func findBounds(t testing.TB, x *bench) {
 	}
 	found := func(want int) {
 		t.Helper()
-		heads, err := f.Find(x.ctx, "shared")
+		heads, err := f.Find(x.ctx, "", "shared")
 		ids := map[stet.ID]bool{}
 		for _, h := range heads {
 			ids[h.ID] = true
@@ -95,4 +96,30 @@ func findBounds(t testing.TB, x *bench) {
 		x.replace(r.Head, nil, func(h *stet.Head) { h.DownstreamKey = "" })
 	}
 	found(30)
+}
+
+func findScopes(t testing.TB, x *bench) { // K11
+	f := ability[stet.Finder](t, x)
+	const n = stet.DefaultLimit + 20
+	for i := range n {
+		r := running(key(i))
+		r.Scope, r.DownstreamKey, r.DownstreamID = stet.Scope(fmt.Sprint("tenant_", i)), fmt.Sprint("order_", i%2), "ch_1"
+		x.create(r)
+	}
+	for i := range n {
+		scope := stet.Scope(fmt.Sprint("tenant_", i))
+		for _, name := range []string{"ch_1", fmt.Sprint("order_", i%2)} {
+			if heads, err := f.Find(x.ctx, scope, name); err != nil || len(heads) != 1 || heads[0].Scope != scope {
+				t.Fatalf("%q in %q: %d records, %v", name, scope, len(heads), err)
+			}
+		}
+		if heads, err := f.Find(x.ctx, scope, fmt.Sprint("order_", 1-i%2)); err != nil || len(heads) != 0 {
+			t.Fatalf("%q has a name of another scope: %d records, %v", scope, len(heads), err)
+		}
+	}
+	for _, scope := range []stet.Scope{"tenant", "tenant_", "tenant_1\x00", "TENANT_1"} {
+		if heads, err := f.Find(x.ctx, scope, "ch_1"); err != nil || len(heads) != 0 {
+			t.Errorf("%q: %d records, %v", scope, len(heads), err)
+		}
+	}
 }

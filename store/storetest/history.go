@@ -385,7 +385,7 @@ func reopened(t testing.TB, x *bench) {
 	defer closeStore(t, second)
 	if finds {
 		f, _ := stet.As[stet.Finder](second)
-		if heads, err := f.Find(x.ctx, "ch_1"); err != nil || len(heads) != 1 || heads[0].Version != h.Version {
+		if heads, err := f.Find(x.ctx, "", "ch_1"); err != nil || len(heads) != 1 || heads[0].Version != h.Version {
 			t.Errorf("after reopening %d records are found by their name (%v), want 1", len(heads), err)
 		}
 	}

@@ -169,6 +169,7 @@ func (v modelVerbs) Create(ctx context.Context, r stet.Record) (got stet.Record,
 	err = v.write(ctx, func(d *modelData) error {
 		var err error
 		if got, err = v.look(d, r.ID); !errors.Is(err, stet.ErrNotFound) {
+			got.Body = got.UpTo(stet.MaxBody(ctx))
 			return cmp.Or(err, stet.ErrExists)
 		}
 		r.Head = v.stamp(stet.Head{}, r.Head)
@@ -178,11 +179,11 @@ func (v modelVerbs) Create(ctx context.Context, r stet.Record) (got stet.Record,
 	return got, err
 }
 
-func (v modelVerbs) Get(_ context.Context, id stet.ID) (stet.Record, error) {
+func (v modelVerbs) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 	d := v.read()
 	r, err := v.look(&d, id)
 	if err == nil {
-		r.AsOf = v.now()
+		r.AsOf, r.Body = v.now(), r.UpTo(stet.MaxBody(ctx))
 	}
 	return r, err
 }
@@ -269,8 +270,10 @@ func (v modelVerbs) List(_ context.Context, q stet.Query) ([]stet.Head, string, 
 	return v.heads(q.Matches), "", nil
 }
 
-func (v modelVerbs) Find(_ context.Context, name string) ([]stet.Head, error) {
-	return v.heads(func(h *stet.Head) bool { return h.DownstreamKey == name || h.DownstreamID == name }), nil
+func (v modelVerbs) Find(_ context.Context, scope stet.Scope, name string) ([]stet.Head, error) {
+	return v.heads(func(h *stet.Head) bool {
+		return (h.DownstreamKey == name || h.DownstreamID == name) && (scope == "" || h.Scope == scope)
+	}), nil
 }
 
 func (v modelVerbs) History(_ context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {

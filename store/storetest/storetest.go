@@ -61,6 +61,13 @@ type Backend struct {
 	// Unconfirmed makes writes of s take effect without being confirmed, as if a replica were away,
 	// until restore is called. It is nil for stores without replicas.
 	Unconfirmed func(t testing.TB, s stet.Store) (restore func())
+	// Backup makes a copy of all that the store of s has; restore puts it in the place of what is
+	// stored by then, as an administrator would who restores a backup while the store is open. It
+	// is nil for stores whose contents cannot be exchanged while they are open.
+	Backup func(t testing.TB, s stet.Store) (restore func())
+	// Empty puts what a new store has in the place of all that the store of s has, as by FLUSHALL,
+	// while the store is open. It is nil for stores whose contents cannot be exchanged so.
+	Empty func(t testing.TB, s stet.Store)
 	// Look is how many records a page of List reads at most before it ends short. The laws then
 	// list among more records than that. 0 means that a page reads as many as it takes.
 	Look int
@@ -138,7 +145,7 @@ func newBench(t testing.TB, b Backend) *bench {
 func laws() []law {
 	var all []law
 	for _, family := range [][]law{verbLaws, timeLaws, pageLaws, tagLaws, filterLaws, resultLaws, dataLaws, abilityLaws, findLaws,
-		historyLaws, reapLaws, bindLaws, tamperLaws, unconfirmedLaws, faultLaws, durabilityLaws} {
+		sizeLaws, roomLaws, leftLaws, identityLaws, historyLaws, forgetLaws, reapLaws, bindLaws, tamperLaws, unconfirmedLaws, faultLaws, durabilityLaws} {
 		all = append(all, family...)
 	}
 	return all

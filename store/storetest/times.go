@@ -9,6 +9,7 @@ import (
 )
 
 var timeLaws = []law{
+	{"fences grow", "a key that is made again after its record was deleted has a later birth, and so a greater fence", fencesGrow},
 	{"stamps", "every write is stamped by the store's clock, in whole microseconds, in UTC", stamps},
 	{"a new life", "Replace stamps CreatedAt if it is zero, and keeps it otherwise", newLife},
 	{"completion",
@@ -17,6 +18,9 @@ var timeLaws = []law{
 	{"a clock set back",
 		"if the clock is set back, the store's time stands still: no record becomes older than it was, and none falls due early",
 		clockSetBack},
+	{"a clock behind",
+		"a lease that one handle has granted is not over early for another one, if the host's clock was set back in between",
+		clockBehind},
 	{"due", "Due returns the records that have fallen due, earliest first, and no others", due},
 	{"due bounds", "Due selects by states, scope and route, and respects the limit", dueBounds},
 	{"never due", "a record that is written with DueIn Never does not fall due", neverDue},
@@ -113,6 +117,41 @@ func clockSetBack(t testing.TB, x *bench) { // CR-16, W10
 	x.pass(32 * time.Minute)
 	if heads, _, err := x.store.Due(x.ctx, stet.Query{}); err != nil || len(heads) != 1 {
 		t.Errorf("%d are due (%v), want 1", len(heads), err)
+	}
+}
+
+func clockBehind(t testing.TB, x *bench) { // S05, W10
+	switch {
+	case x.ServerClock:
+		t.Skip("the clock is the server's")
+	case !x.Shared:
+		t.Skip("the store has one handle at a time")
+	}
+	x.create(running("before"))
+	behind := &Clock{}
+	behind.Advance(-time.Hour)
+	for _, key := range []string{"granted", "granted after a restart"} {
+		other := x.Open(t, x.dir, behind.Now)
+		if _, err := other.Create(x.ctx, running(key)); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if h := x.get(running(key).ID); h.Over() {
+				t.Errorf("%s: the lease is over for another handle %v before its end", key, time.Minute-h.AsOf.Sub(h.CreatedAt))
+			}
+			if got, err := other.Get(x.ctx, running("before").ID); err != nil || got.Over() {
+				t.Errorf("%s: the lease that was granted before is over early (%v)", key, err)
+			}
+			x.pass(20 * time.Second)
+			behind.Advance(20 * time.Second)
+		}
+		x.pass(-40 * time.Second)
+		behind.Advance(-40 * time.Second)
+		closeStore(t, other)
+	}
+	x.pass(2 * time.Minute)
+	if heads, _, err := x.store.Due(x.ctx, stet.Query{}); err != nil || len(heads) != 3 {
+		t.Errorf("%d are due after their time (%v), want 3", len(heads), err)
 	}
 }
 

@@ -81,16 +81,17 @@ type entry struct {
 	weight uint32
 }
 
-// NewMemory returns an empty cache of maxBytes; 0 means 64 MiB. All that a copy takes
+// NewMemory returns an empty cache of maxBytes; 0 means 64 MiB. [New] refuses one whose size is out
+// of bounds. All that a copy takes
 // counts, not its body alone, and never less than a kilobyte. While it evicts, the cache may exceed
 // the limit for a moment. It does not keep a copy that takes more than an eighth of maxBytes,
 // because that would evict too many others.
 func NewMemory(maxBytes int64) *Memory {
 	seed := maphash.MakeSeed()
-	c := &Memory{max: max(cmp.Or(maxBytes, defaultMemoryBytes), 1),
+	c := &Memory{max: cmp.Or(maxBytes, defaultMemoryBytes),
 		hash: func(id stet.ID) uint32 { return uint32(maphash.Comparable(seed, id)) }}
 	c.entries = otter.Must(&otter.Options[stet.ID, *entry]{
-		MaximumWeight: uint64(c.max),
+		MaximumWeight: uint64(max(c.max, 1)),
 		Weigher:       func(_ stet.ID, e *entry) uint32 { return e.weight },
 	})
 	return c

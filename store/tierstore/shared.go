@@ -35,6 +35,9 @@ func (f shared) put(ctx context.Context, r stet.Record, ttl time.Duration, _ mar
 	if !errors.Is(err, stet.ErrExists) {
 		return err == nil, unlessAnswered(err)
 	}
+	if have.Left > 0 && !have.Over() { // it may be newer, and its reader will tell
+		return false, nil
+	}
 	if old, ok := open(have); ok && !have.Over() && (old.Version == r.Version || newer(&old.Head, &r.Head)) {
 		return old.Version == r.Version, nil
 	}
@@ -43,7 +46,7 @@ func (f shared) put(ctx context.Context, r stet.Record, ttl time.Duration, _ mar
 }
 
 func (f shared) drop(ctx context.Context, id stet.ID) error {
-	have, err := f.store.Get(ctx, id)
+	have, err := f.store.Get(stet.WithMaxBody(ctx, 0), id)
 	if err == nil {
 		err = f.store.Delete(ctx, id, have.Version)
 	}
@@ -74,7 +77,8 @@ func pack(r stet.Record, ttl time.Duration) stet.Record {
 	return c
 }
 
-// open is the inverse of pack. It reports false for a record that this version cannot read.
+// open is the inverse of pack. It reports false for a record that this version cannot read, and for
+// one whose body was left, in which the stamp is.
 func open(c stet.Record) (r stet.Record, ok bool) {
 	r = c
 	r.DueIn = 0

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/ability"
+	"github.com/stet-dev/stet/internal/bounds"
 )
 
 // Config configures a [Store]. The zero value works.
@@ -34,6 +35,14 @@ type Config struct {
 	// attempt is no such reason. It may be nil.
 	Deaf func(err error)
 }
+
+var configBounds = bounds.For[Config](
+	bounds.Duration("TTL", bounds.Short, bounds.Long).OrDefault(),
+	bounds.Duration("Timeout", bounds.Short, bounds.Long).OrDefault(),
+)
+
+// memoryBounds is for the size of a [Memory], which is refused when it is used.
+var memoryBounds = bounds.Number("maxBytes", 1, bounds.Huge)
 
 // Defaults of [Config].
 const (
@@ -62,13 +71,16 @@ var (
 // New returns a Store that reads through cache and leaves every decision to origin. The error names
 // the argument that cannot be used.
 func New(cache Cache, origin stet.Store, c Config) (*Store, error) {
-	switch {
-	case cache == nil || origin == nil:
+	if cache == nil || origin == nil {
 		return nil, errors.New("tierstore: New needs a cache and an origin")
-	case c.TTL < 0:
-		return nil, fmt.Errorf("tierstore: TTL is %s; it must not be negative", c.TTL)
-	case c.Timeout < 0:
-		return nil, fmt.Errorf("tierstore: Timeout is %s; it must not be negative", c.Timeout)
+	}
+	if err := configBounds.Check(&c); err != nil {
+		return nil, err
+	}
+	if m, ok := cache.(*Memory); ok {
+		if err := memoryBounds.Check(m.max); err != nil {
+			return nil, fmt.Errorf("tierstore: %w", err)
+		}
 	}
 	c.TTL, c.Timeout = cmp.Or(c.TTL, DefaultTTL), cmp.Or(c.Timeout, defaultTimeout)
 	if c.Clock == nil {
@@ -103,13 +115,14 @@ func (s *Store) Close() error { return errors.Join(s.cache.close(), ability.Clos
 func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) {
 	v := s.visit()
 	if have, ok := v.take(ctx, r.ID); ok && s.shown(have.State) {
+		have.Body = have.UpTo(stet.MaxBody(ctx))
 		return have, stet.ErrExists
 	}
 	seen := s.see(r.ID)
 	got, err := s.origin.Create(ctx, r)
 	switch {
 	case errors.Is(err, stet.ErrExists):
-		if s.shown(got.State) {
+		if s.shown(got.State) && got.Left == 0 {
 			v.put(ctx, got, seen)
 		}
 	case err == nil && s.shown(got.State) && seen.wrote() && v.put(ctx, got, seen):
@@ -125,11 +138,12 @@ func (s *Store) Create(ctx context.Context, r stet.Record) (stet.Record, error) 
 func (s *Store) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 	v := s.visit()
 	if have, ok := v.take(ctx, id); ok && have.State == stet.Completed {
+		have.Body = have.UpTo(stet.MaxBody(ctx))
 		return have, nil
 	}
 	seen := s.see(id)
 	got, err := s.origin.Get(ctx, id)
-	if err == nil && s.shown(got.State) {
+	if err == nil && s.shown(got.State) && got.Left == 0 {
 		v.put(ctx, got, seen)
 	}
 	return got, err

@@ -15,7 +15,7 @@ import (
 
 // elsewhere are the fields of a guard that are no settings of a policy: the gateway sets them from
 // other sections, or a program alone does.
-var elsewhere = []string{"Route", "Mode", "BodyTimeout", "Errors", "Render", "AllowOrigins", "ProblemBase", "Limits", "Client", "Key.Pattern"}
+var elsewhere = []string{"Route", "Mode", "BodyTimeout", "Errors", "Render", "AllowOrigins", "ProblemBase", "Limits", "Client", "Continue", "Key.Pattern"}
 
 // A setting of a policy that is changed changes how requests are guarded, and what a guard can be
 // told has a setting.
@@ -59,6 +59,8 @@ func TestEverySettingOfAPolicyActs(t *testing.T) {
 // change gives a setting a value that it does not have.
 func (f field) change() {
 	switch words := f.enum(); {
+	case f.Kind() == reflect.Map:
+		f.Set(reflect.ValueOf(map[int]string{502: words[0]}))
 	case words != nil:
 		f.SetString(words[(slices.Index(words, f.String())+1)%len(words)])
 	case f.Kind() == reflect.String:

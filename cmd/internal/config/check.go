@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/internal/canon"
+	"github.com/stet-dev/stet/internal/door"
 	"github.com/stet-dev/stet/internal/spell"
 	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/stethttp"
@@ -116,9 +118,29 @@ func (k *checker) upstream() {
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		k.fail("upstream", "%q is not the URL of a server, such as http://127.0.0.1:3000", redact(k.Upstream))
+	case k.isItself(u):
+		k.fail("upstream", "it is the address at which this gateway listens (listen), so that requests would go round in circles: give the API's own")
 	case u.User != nil || strings.TrimRight(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
 		k.fail("upstream", "it has a scheme and a host, nothing more: requests are forwarded with their own paths and queries")
 	}
+}
+
+// isItself reports whether the upstream is the address that clients connect to.
+func (k *checker) isItself(u *url.URL) bool {
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	host, own, err := net.SplitHostPort(k.Listen)
+	return err == nil && own == port && own != "0" && meets(host, u.Hostname())
+}
+
+// meets reports whether a connection to a host of this machine reaches a listener, as far as the
+// names tell.
+func meets(listens, host string) bool {
+	every := func(s string) bool {
+		addr, err := netip.ParseAddr(s)
+		return s == "" || err == nil && addr.IsUnspecified()
+	}
+	named := listens == "localhost" || host == "localhost"
+	return strings.EqualFold(listens, host) || (every(listens) || every(host) || named) && (loopback(listens) || every(listens)) && (loopback(host) || every(host))
 }
 
 func (k *checker) address(path, s string) {
@@ -174,6 +196,9 @@ func (k *checker) store() {
 
 func (k *checker) reconcile() {
 	c := &k.Reconcile
+	if err := c.Probe.checkStatus(); err != nil {
+		k.fail("reconcile.probe.respond.status", "%s", err)
+	}
 	if c.Probe.URL != "" {
 		err := reconcile.Probe{URL: c.Probe.URL}.Validate()
 		k.refuse(err != nil, "reconcile.probe.url", "%s", err)
@@ -197,12 +222,16 @@ func (k *checker) scope() {
 	}
 	if s.Header != "" {
 		k.header("scope.header", s.Header)
+		k.ownHeader("scope.header", s.Header)
 		k.refuse(slices.Contains(credentials, http.CanonicalHeaderKey(s.Header)), "scope.header",
 			"scopes are stored, listed and logged as they are, and %s holds a credential: "+
 				"write scope: { api_key: { header: %[1]s } }, which keeps a hash of it", s.Header)
 	}
 	if s.APIKey != nil {
 		k.header("scope.api_key.header", s.APIKey.Header)
+		if door.Name(s.APIKey.Header) != "Authorization" {
+			k.ownHeader("scope.api_key.header", s.APIKey.Header)
+		}
 	}
 	k.refuse(s.ClientCert && (k.TLS == nil || k.TLS.ClientCAFile == ""), "scope.client_cert",
 		"it needs tls.client_ca_file; without it, client certificates are not verified")
@@ -244,6 +273,16 @@ func (c *Config) Warnings() (all []*Error) {
 	return all
 }
 
+// ownHeader refuses a header for the scope that says something else, or the key.
+func (k *checker) ownHeader(path, name string) {
+	if err := (stethttp.Config{KeyHeader: name}).Validate(); err != nil && canon.IsToken(name) && !slices.Contains(credentials, http.CanonicalHeaderKey(name)) {
+		_, why, _ := strings.Cut(err.Error(), "KeyHeader: ")
+		k.fail(path, "%s", strings.Replace(why, "Idempotency-Key", "X-Tenant-Id", 1))
+	}
+	k.refuse(door.Name(name) == door.Name(k.Policy.Key.Header), path,
+		"it holds the key, which a caller makes up: it cannot say whose the key is; use another header, such as X-Tenant-Id")
+}
+
 func (k *checker) header(path, name string) {
 	k.refuse(!canon.IsToken(name), path, "%q is not the name of a header", name)
 }
@@ -268,8 +307,14 @@ func (k *checker) policy(p *Policy, own, file string) {
 	_, err = p.Key.pattern()
 	k.refuse(err != nil, at("key.pattern"), "%s", err)
 	k.header(at("key.header"), p.Key.Header)
+	if err := (stethttp.Config{KeyHeader: p.Key.Header}).Validate(); err != nil && canon.IsToken(p.Key.Header) {
+		k.fail(at("key.header"), "%s", strings.TrimPrefix(err.Error(), "stethttp: KeyHeader: "))
+	}
 	if err := p.recipe().Validate(); err != nil {
 		k.fail(k.set(at("fingerprint"), at("fingerprint.body")), "%s", strings.TrimPrefix(err.Error(), "recipe: "))
+	}
+	if p.TrustHeader != "" {
+		k.header(at("trust_header"), p.TrustHeader)
 	}
 	for _, name := range p.Replay.DropHeaders {
 		k.header(at("replay.drop_headers"), name)
@@ -299,12 +344,18 @@ func (k *checker) routes() {
 	mux := http.NewServeMux()
 	for i := range k.Routes {
 		path := fmt.Sprintf("routes[%d]", i)
+		form, _, unusable := door.Pattern(k.Routes[i].Match)
+		if unusable == nil {
+			k.Routes[i].Match = form // two spellings of a host are one route
+		}
 		if err := register(mux, k.Routes[i].Match); err != nil {
 			k.fail(path+".match", "%s", k.conflict(i, err))
 			continue
 		}
 		if why := k.unreachable(k.Routes[i].Match, &k.Routes[i].Policy); why != "" {
 			k.fail(path+".match", "no request matches %q: %s", k.Routes[i].Match, why)
+		} else if unusable != nil {
+			k.fail(path+".match", "no request matches %q: %s", k.Routes[i].Match, unusable)
 		} else if why := idle(&k.Routes[i]); why != "" {
 			k.fail(path+".mode", "%s", why)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/stet-dev/stet/internal/bounds"
 	"github.com/stet-dev/stet/internal/spell"
 )
 
@@ -69,6 +70,8 @@ func (d *decoder) value(n *yaml.Node, f field, path string) {
 		d.structure(n, f.Elem(), path)
 	case reflect.Slice:
 		d.list(n, f, path)
+	case reflect.Map:
+		d.table(n, f, path)
 	default:
 		d.scalar(n, f, path)
 	}
@@ -133,6 +136,29 @@ func (d *decoder) list(n *yaml.Node, f field, path string) {
 			setDefaults(elem.Value)
 		}
 		d.value(item, elem, name)
+	}
+	f.Set(out)
+}
+
+// table decodes words by numbers.
+func (d *decoder) table(n *yaml.Node, f field, path string) {
+	if n.Kind != yaml.MappingNode {
+		if !empty(n) {
+			d.fail(n, path, "want numbers with words, such as %s, not %s", f.tag.Get("example"), describe(n))
+		}
+		return
+	}
+	out := reflect.MakeMap(f.Type())
+	for pair := range slices.Chunk(n.Content, 2) {
+		name := join(path, pair[0].Value)
+		number, word := field{reflect.New(f.Type().Key()).Elem(), f.tag}, field{reflect.New(f.Type().Elem()).Elem(), f.tag}
+		d.given[name] = d.at(resolve(pair[1]))
+		d.scalar(pair[0], number, name)
+		d.value(pair[1], word, name)
+		if out.MapIndex(number.Value).IsValid() {
+			d.fail(pair[0], name, "the key is given twice")
+		}
+		out.SetMapIndex(number.Value, word.Value)
 	}
 	f.Set(out)
 }
@@ -228,6 +254,24 @@ func (f field) setNumber(s string) error {
 	}
 	if hi, ok := f.bound("max"); ok && n > hi {
 		return fmt.Errorf("%s is too much: at most %s", s, f.tag.Get("max"))
+	}
+	return f.withinAny(s, n)
+}
+
+// withinAny compares a number with the bounds that all settings of its type have, which are the
+// library's.
+func (f field) withinAny(s string, n float64) error {
+	most := float64(bounds.Many)
+	switch {
+	case f.Type() == reflect.TypeFor[Seconds]():
+		if most = bounds.Long.Seconds(); n != 0 && n < bounds.Short.Seconds() {
+			return fmt.Errorf("%s is too little: at least %v", s, bounds.Short.Seconds())
+		}
+	case f.Kind() == reflect.Int64:
+		most = bounds.Huge
+	}
+	if n > most {
+		return fmt.Errorf("%s is too much: at most %.0f", s, most)
 	}
 	return nil
 }

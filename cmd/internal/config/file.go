@@ -1,12 +1,14 @@
 package config
 
+import "fmt"
+
 // File is a configuration. All that is known of a setting stands in its tags; everything else is a
 // walk over them:
 //
 //	yaml     key in the file; a key without a field is an error
 //	default  value if none is given
 //	enum     permitted words, separated by |
-//	min, max range of a number
+//	min, max range of a number, within those that all settings of its type have
 //	nonempty "" is refused; "required": it must be given
 //	dialect  `config init` comments it out, because a given value overrides the profile
 //	later    known, but refused when used: this build does not have it yet
@@ -32,7 +34,7 @@ type File struct {
 	DrainDelay        Seconds  `yaml:"drain_delay_s" default:"0" min:"0" doc:"after SIGTERM, how long /readyz answers 503 while requests are still served, so that load balancers notice" reload:"live"`
 	TLS               *TLS     `yaml:"tls" doc:"certificate of the clients' listener; without this section it has no TLS; HTTP/2 comes with TLS" reload:"restart" why:"a listener has TLS from the start or never"`
 	H2C               bool     `yaml:"h2c" default:"false" doc:"true: HTTP/2 without TLS" reload:"restart" why:"the listener is made once"`
-	Replicas          int      `yaml:"replicas" default:"1" min:"1" doc:"number of gateways that share this store; more than 1 refuses memory:, file:, sqlite: and pebble:" unit:"gateways" reload:"live"`
+	Replicas          int      `yaml:"replicas" default:"1" min:"1" doc:"number of gateways that share this store; more than 1 refuses memory:, file: and sqlite:" unit:"gateways" reload:"live"`
 	StrictCoverage    bool     `yaml:"strict_coverage" default:"false" doc:"true: a state-changing request that no route matches is refused with 400 route-not-covered" reload:"live"`
 	TrustedProxies    []string `yaml:"trusted_proxies" doc:"addresses or CIDR ranges of proxies whose X-Forwarded-* and Forwarded are kept; those of other clients are removed" reload:"live"`
 	ProblemBase       string   `yaml:"problem_base" default:"https://stet-dev.github.io/stet/problems/" nonempty:"" doc:"problem types are this URL followed by the problem's code" reload:"live"`
@@ -46,6 +48,7 @@ type File struct {
 	Limits    limits    `yaml:"limits" doc:"bounds on what clients can use; 0 is no limit"`
 	Metrics   metrics   `yaml:"metrics"`
 	Keeper    keeper    `yaml:"keeper" doc:"background loops that remove expired records and end abandoned runs"`
+	Audit     audit     `yaml:"audit" doc:"the history of what operators and background loops did"`
 	Reconcile Reconcile `yaml:"reconcile"`
 	Console   console   `yaml:"console"`
 	Routes    []Route   `yaml:"routes" doc:"policies for some requests; the most specific pattern wins, and its settings override the policy above" reload:"live"`
@@ -77,16 +80,17 @@ type Admin struct {
 
 // Store is where records live.
 type Store struct {
-	DSN                string  `yaml:"dsn" default:"sqlite:stet.db" nonempty:"" doc:"memory:, file:DIR, sqlite:PATH, pebble:DIR, postgres://USER:PASSWORD@HOST/DATABASE, mysql:// likewise, redis://HOST, redis+cluster://HOST,HOST or redis+sentinel://HOST,HOST/NAME" secret:"dsn" or:"dsn_file" reload:"restart" why:"the store is opened once"`
+	DSN                string  `yaml:"dsn" default:"sqlite:stet.db" nonempty:"" doc:"memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql:// likewise, redis://HOST, redis+cluster://HOST,HOST or redis+sentinel://HOST,HOST/NAME" secret:"dsn" or:"dsn_file" reload:"restart" why:"the store is opened once"`
 	DSNFile            string  `yaml:"dsn_file" doc:"instead of dsn: a file that holds the DSN in one line" reload:"restart" file:"restart" why:"the store is opened once"`
 	Timeout            Seconds `yaml:"timeout_s" default:"2" min:"0.001" doc:"maximum time that one decision waits for the store; then the request is refused" reload:"restart" why:"the engine takes it once"`
 	PepperFile         string  `yaml:"pepper_file" doc:"file with a secret that ids in logs and lists are derived with; without it, a guessed key can be recognised by its id" file:"restart" reload:"restart" why:"stored ids are made with it"`
 	ListenDSN          string  `yaml:"listen_dsn" doc:"for Postgres behind a transaction pooler: a DSN that bypasses the pooler, for notifications" secret:"dsn" reload:"restart" why:"the store is opened once"`
-	Cache              string  `yaml:"cache" default:"auto" doc:"cache before the store: memory:?max_bytes=67108864, redis://HOST/1 or redis+cluster://HOST,HOST; off: none; auto: memory: over file:, sqlite:, pebble: and redis:, else none; it answers replays and decides nothing" secret:"dsn" reload:"restart" why:"the store is opened once"`
+	Cache              string  `yaml:"cache" default:"auto" doc:"cache before the store: memory:?max_bytes=67108864, redis://HOST/1 or redis+cluster://HOST,HOST; off: none; auto: memory: over file:, sqlite: and redis:, else none; it answers replays and decides nothing" secret:"dsn" reload:"restart" why:"the store is opened once"`
 	CacheTTL           Seconds `yaml:"cache_ttl_s" default:"5" min:"0.001" doc:"maximum time that a result is still replayed from a cache after another process has deleted it" reload:"restart" why:"the store is opened once"`
 	CacheInFlight      bool    `yaml:"cache_in_flight" default:"false" doc:"true: the cache also knows which keys are running, and refuses their duplicates" reload:"restart" why:"the store is opened once"`
 	EncryptionKeysFile string  `yaml:"encryption_keys_file" doc:"file with the keys that stored records are encrypted with: {\"primary\": \"k2\", \"keys\": {\"k1\": \"base64\", \"k2\": \"base64\"}}, 32 bytes each; without it nothing is encrypted" file:"live" reload:"restart" why:"only the contents of the file can change while the store is open"`
 	EncryptionAccept   bool    `yaml:"encryption_accept_plain" default:"false" doc:"true: records that were stored before encryption was switched on can be read" reload:"restart" why:"the store is opened once"`
+	Expect             string  `yaml:"expect" example:"st_ABCDEFGHJKLMNPQRSTUV" doc:"the store's id, as stet store show shows it: no key is new in another store, such as an empty one at the same address" reload:"restart" why:"the store is opened once"`
 	AllowVolatile      bool    `yaml:"allow_volatile" default:"false" doc:"true: a server whose settings may lose records is accepted, such as a Redis that evicts or a Postgres without fsync; otherwise it is refused" reload:"restart" why:"the store is opened once"`
 }
 
@@ -98,7 +102,7 @@ type Scope struct {
 	ClientCert bool    `yaml:"client_cert" default:"false" doc:"true: the scope is a hash of the client's TLS certificate" reload:"live"`
 
 	SingleTenant bool     `yaml:"single_tenant" default:"false" doc:"true: all callers share one scope, and may get each other's answers; without this and the above there is a warning" reload:"live"`
-	Parts        []string `yaml:"parts" enum:"route" doc:"[route]: a key counts for its route only, so that the same key can be used on several routes" reload:"live"`
+	Parts        []string `yaml:"parts" enum:"route|host" doc:"[route]: a key counts for its route only, so that the same key can be used on several routes; [host]: for the host that the request is for; both: [route, host]" reload:"live"`
 }
 
 // apiKey derives the scope from a credential.
@@ -116,8 +120,9 @@ type jwt struct {
 
 // limits bound what clients may use up.
 type limits struct {
-	MaxBufferedBytes      int64   `yaml:"max_buffered_bytes" default:"268435456" min:"1" doc:"memory for all requests and responses that are held; an eighth of it is reserved for bodies of up to 16 KiB" unit:"bytes" reload:"live"`
+	MaxBufferedBytes      int64   `yaml:"max_buffered_bytes" default:"268435456" min:"16384" doc:"memory for all requests and responses that are held; an eighth of it is reserved for bodies of up to 16 KiB" unit:"bytes" reload:"live"`
 	SharePerScope         float64 `yaml:"share_per_scope" default:"0.5" min:"0.01" max:"1" doc:"share of max_buffered_bytes that one scope can hold" unit:"share" reload:"live"`
+	MaxUnstoredBytes      int64   `yaml:"max_unstored_bytes" default:"67108864" min:"1" doc:"memory for what happened and the store has not taken yet; beyond it, new executions are refused with 503 store-unavailable" unit:"bytes" reload:"restart" why:"the engine takes it once"`
 	MaxTargetBytes        int     `yaml:"max_target_bytes" default:"8192" min:"1" doc:"maximum length of a request's target; a longer one gets 400 invalid-target" unit:"bytes" reload:"live"`
 	MaxScopeBytes         int     `yaml:"max_scope_bytes" default:"1024" min:"1" doc:"maximum length of a scope; a longer one gets 401" unit:"bytes" reload:"live"`
 	MaxRequestHeaderBytes int     `yaml:"max_request_header_bytes" default:"65536" min:"1024" doc:"maximum size of request line and header, of which up to 4 KiB more are read; a larger one gets 431" unit:"bytes" reload:"restart" why:"net/http takes it once"`
@@ -146,6 +151,11 @@ type keeper struct {
 	ReapBatch     int     `yaml:"reap_batch" default:"500" min:"1" max:"10000" doc:"number of records removed at a time; each removal is followed by a pause of the same duration" unit:"records" reload:"live"`
 }
 
+// audit bounds the history.
+type audit struct {
+	RetainDays int `yaml:"retain_days" default:"0" min:"0" max:"36500" doc:"after how many days an entry of the audit trail is removed; 0: never" unit:"days" reload:"live"`
+}
+
 // Reconcile finds out what became of unknown outcomes.
 type Reconcile struct {
 	Interval  Seconds `yaml:"interval_s" default:"10" min:"0.001" doc:"interval between two searches for records that are due for a probe" reload:"live"`
@@ -156,11 +166,11 @@ type Reconcile struct {
 
 // probe asks the upstream what became of a key.
 type probe struct {
-	URL           string  `yaml:"url" doc:"URL with {key} {scope} {path} {downstream_key}, which are percent-encoded; empty: the upstream is not asked" secret:"url" reload:"live"`
+	URL           string  `yaml:"url" doc:"URL with {key} {scope} {path} {downstream_key} {fence} {life_key}, which are percent-encoded; empty: the upstream is not asked" secret:"url" reload:"live"`
 	HeadersFile   string  `yaml:"headers_file" doc:"file with headers of the probe, such as Authorization, one Name: value per line; the values are never shown" file:"live" reload:"live"`
 	Method        string  `yaml:"method" default:"GET" doc:"method of the probe" reload:"live"`
-	FoundStatus   []int   `yaml:"found_status" default:"200" min:"100" max:"599" doc:"statuses that say that it happened" unit:"HTTP status" reload:"live"`
-	MissingStatus []int   `yaml:"missing_status" default:"404" min:"100" max:"599" doc:"statuses that say that there is no trace of it" unit:"HTTP status" reload:"live"`
+	FoundStatus   []int   `yaml:"found_status" default:"200" min:"200" max:"599" doc:"statuses that say that it happened" unit:"HTTP status" reload:"live"`
+	MissingStatus []int   `yaml:"missing_status" default:"404" min:"200" max:"599" doc:"statuses that say that there is no trace of it" unit:"HTTP status" reload:"live"`
 	Settle        Seconds `yaml:"settle_s" default:"300" min:"0" doc:"how long after the end of the attempt missing_status becomes proof that nothing happened; 0: never" reload:"live"`
 	Respond       respond `yaml:"respond"`
 }
@@ -171,6 +181,14 @@ func (p *probe) Shown() string { return redactURL(p.URL) }
 // respond is the status of an answer found by a probe.
 type respond struct {
 	Status int `yaml:"status" default:"0" min:"0" max:"599" doc:"status of the answer that retries get; 0: that of the probe" unit:"HTTP status" reload:"live"`
+}
+
+// checkStatus returns an error if retries could not be given the answer's status.
+func (p *probe) checkStatus() error {
+	if s := p.Respond.Status; s != 0 && s < 200 {
+		return fmt.Errorf("%d is too little: at least 200, or 0 for that of the probe", s)
+	}
+	return nil
 }
 
 // Webhook lets a provider tell.

@@ -35,6 +35,8 @@ func (p *Policy) beside(c *stethttp.Config, f func(setting field, other reflect.
 
 func (f field) putInto(other reflect.Value) {
 	switch words := f.enum(); {
+	case f.Kind() == reflect.Map:
+		other.Set(reflect.ValueOf(statesOf(f.Interface().(map[int]string))))
 	case words == nil:
 		other.Set(f.Convert(other.Type()))
 	case other.Kind() == reflect.Bool:
@@ -46,6 +48,8 @@ func (f field) putInto(other reflect.Value) {
 
 func (f field) takeFrom(other reflect.Value) {
 	switch words := f.enum(); {
+	case f.Kind() == reflect.Map:
+		f.Set(reflect.ValueOf(wordsOf(other.Interface().(map[int]stet.State))))
 	case words == nil:
 		f.Set(other.Convert(f.Type()))
 	case other.Kind() == reflect.Bool:
@@ -53,6 +57,32 @@ func (f field) takeFrom(other reflect.Value) {
 	default:
 		f.SetString(words[other.Uint()])
 	}
+}
+
+// outcomes are the words of policy.status_outcome.
+var outcomes = map[string]stet.State{"completed": stet.Completed, "unknown": stet.Unknown, "not-executed": stet.Retryable}
+
+func statesOf(words map[int]string) map[int]stet.State {
+	if words == nil {
+		return nil
+	}
+	states := map[int]stet.State{}
+	for status, word := range words {
+		states[status] = outcomes[word]
+	}
+	return states
+}
+
+func wordsOf(states map[int]stet.State) map[int]string {
+	words := map[int]string{}
+	for word, state := range outcomes {
+		for status, means := range states {
+			if means == state {
+				words[status] = word
+			}
+		}
+	}
+	return words
 }
 
 // profilePolicy is what a profile means: the defaults, and over them what the profile sets.

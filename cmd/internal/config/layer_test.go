@@ -63,7 +63,7 @@ func TestOverridesAreChecked(t *testing.T) {
 		want string
 	}{
 		{flag("policy.profile", "--profile", "strip"), `flag --profile: policy.profile: "strip" is not one of default, ietf, stripe, stripe-v2, seed-strict, gateway-compat; did you mean stripe?`},
-		{env("store.dsn", "STET_STORE", "pg:x"), `environment variable STET_STORE: store.dsn: there is no store "pg:"; there are memory:, file:DIR, sqlite:PATH, pebble:DIR, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST, redis+cluster://HOST,HOST and redis+sentinel://HOST,HOST/NAME`},
+		{env("store.dsn", "STET_STORE", "pg:x"), `environment variable STET_STORE: store.dsn: there is no store "pg:"; there are memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST, redis+cluster://HOST,HOST and redis+sentinel://HOST,HOST/NAME`},
 		{env("admin.listen", "STET_ADMIN", "0.0.0.0:81"), "environment variable STET_ADMIN: admin.listen: 0.0.0.0:81 can be reached from elsewhere: that needs a token (admin.token_file), or listen on 127.0.0.1"},
 	} {
 		_, err := Load(Options{Overrides: []Override{c.over}})
@@ -259,6 +259,7 @@ func TestWords(t *testing.T) {
 		"fingerprint: { body: raw }":                {func(h *c) any { return h.Fingerprint.Body }, stet.BodyRaw},
 		"fingerprint: { decode: true }":             {func(h *c) any { return h.Fingerprint.Decode }, true},
 		"fingerprint: { exclude: [/a] }":            {func(h *c) any { return h.Fingerprint.Exclude[0] }, "/a"},
+		"fingerprint: { host: true }":               {func(h *c) any { return h.Fingerprint.Host }, true},
 		"fingerprint: { headers: [X-A] }":           {func(h *c) any { return h.Fingerprint.Headers[0] }, "X-A"},
 		"replay: { keep_set_cookie: true }":         {func(h *c) any { return h.Replay.KeepSetCookie }, true},
 		"replay: { drop_headers: [X-A] }":           {func(h *c) any { return h.Replay.DropHeaders[0] }, "X-A"},

@@ -5,7 +5,7 @@ type Policy struct {
 	Profile         string   `yaml:"profile" default:"default" enum:"default|ietf|stripe|stripe-v2|seed-strict|gateway-compat" doc:"a published dialect; every setting below overrides it" reload:"live"`
 	EnabledMethods  []string `yaml:"enabled_methods" is:"EnabledMethods" dialect:"" default:"POST,PUT,PATCH,DELETE" doc:"methods that are guarded; other methods always pass" reload:"live"`
 	RequiredMethods []string `yaml:"required_methods" is:"RequiredMethods" dialect:"" default:"POST,PATCH" doc:"methods that need a key; a request without one gets 400 missing-key" reload:"live"`
-	MethodOverride  string   `yaml:"method_override" is:"RefuseOverride" dialect:"" default:"ignore" enum:"ignore|refuse" doc:"what to do with X-HTTP-Method-Override and the like where they name another enabled method" reload:"live"`
+	MethodOverride  string   `yaml:"method_override" is:"RefuseOverride" dialect:"" default:"ignore" enum:"ignore|refuse" doc:"what to do with X-HTTP-Method-Override, X-Original-URL and the like where they name another enabled method or another target" reload:"live"`
 
 	DefaultTTL Seconds `yaml:"default_ttl_s" is:"Policy.Retain" dialect:"" default:"86400" min:"0.001" doc:"how long a result is kept and replayed" reload:"live"`
 	MinTTL     Seconds `yaml:"min_ttl_s" is:"MinTTL" dialect:"" default:"3600" min:"0.001" doc:"minimum for the client's Idempotency-TTL" reload:"live"`
@@ -18,14 +18,16 @@ type Policy struct {
 	Lease            Seconds `yaml:"lease_s" is:"Policy.Lease" dialect:"" default:"60" min:"0.01" doc:"how long a reservation holds without a heartbeat of its process" reload:"live"`
 	RetryAfterMax    Seconds `yaml:"retry_after_max_s" is:"RetryAfterMax" dialect:"" default:"30" min:"1" doc:"maximum for Retry-After" reload:"live"`
 
-	OnLeaseExpiry     string  `yaml:"on_lease_expiry" is:"Policy.OnLapse" dialect:"" default:"unknown" enum:"unknown|resume|reexecute" doc:"what a retry finds when the lease has ended: reexecute may run an effect twice; resume needs a recovery point" reload:"live"`
-	On5xx             string  `yaml:"on_5xx" is:"On5xx" dialect:"" default:"replay" enum:"replay|release|unknown" doc:"what a 5xx means if the upstream does not state the outcome" reload:"live"`
-	OnPanic           string  `yaml:"on_panic" is:"OnPanic" dialect:"" default:"unknown" enum:"unknown|release|replay" doc:"what a panic of the handler means" reload:"live"`
-	OnOversize        string  `yaml:"on_oversize" is:"OnOversize" dialect:"" default:"tombstone" enum:"tombstone|omit-body" doc:"what is kept of a response that exceeds the limits" reload:"live"`
-	OnExpired         string  `yaml:"on_expired" dialect:"" default:"execute" enum:"execute|reject" doc:"what a retry after the retention gets; reject keeps expired records for keep_expired_s" reload:"live"`
-	KeepExpired       Seconds `yaml:"keep_expired_s" is:"Policy.KeepExpired" dialect:"" default:"2592000" min:"0.001" doc:"how long expired records are kept with on_expired: reject" reload:"live"`
-	OnCompleteFailure string  `yaml:"on_complete_failure" is:"Withhold" dialect:"" default:"answer" enum:"answer|withhold" doc:"whether the client gets a result that cannot be stored" reload:"live"`
-	FailMode          string  `yaml:"fail_mode" is:"FailOpen" dialect:"" default:"closed" enum:"closed|open" doc:"open executes without protection when the store does not answer, and says so in the answer" reload:"live"`
+	OnLeaseExpiry     string         `yaml:"on_lease_expiry" is:"Policy.OnLapse" dialect:"" default:"unknown" enum:"unknown|resume|reexecute" doc:"what a retry finds when the lease has ended: reexecute may run an effect twice; resume needs a recovery point" reload:"live"`
+	On5xx             string         `yaml:"on_5xx" is:"On5xx" dialect:"" default:"replay" enum:"replay|release|unknown" doc:"what a 5xx means if the upstream does not state the outcome" reload:"live"`
+	StatusOutcome     map[int]string `yaml:"status_outcome" is:"StatusOutcome" dialect:"" min:"200" max:"599" enum:"completed|unknown|not-executed" example:"{502: unknown, 503: unknown, 504: unknown}" doc:"what single statuses mean if the upstream does not state the outcome, before no_store_status and on_5xx; as the example if it is not given and on_5xx is replay, because a proxy in between says these, too" reload:"live"`
+	TrustHeader       string         `yaml:"trust_header" is:"TrustHeader" dialect:"" example:"X-Served-By-Api" doc:"response header that the API sets on each of its answers; without it an answer is a proxy's, and the outcome is unknown; empty: none" reload:"live"`
+	OnPanic           string         `yaml:"on_panic" is:"OnPanic" dialect:"" default:"unknown" enum:"unknown|release|replay" doc:"what a panic of the handler means" reload:"live"`
+	OnOversize        string         `yaml:"on_oversize" is:"OnOversize" dialect:"" default:"tombstone" enum:"tombstone|omit-body" doc:"what is kept of a response that exceeds the limits" reload:"live"`
+	OnExpired         string         `yaml:"on_expired" dialect:"" default:"execute" enum:"execute|reject" doc:"what a retry after the retention gets; reject keeps expired records for keep_expired_s" reload:"live"`
+	KeepExpired       Seconds        `yaml:"keep_expired_s" is:"Policy.KeepExpired" dialect:"" default:"2592000" min:"0.001" doc:"how long expired records are kept with on_expired: reject" reload:"live"`
+	OnCompleteFailure string         `yaml:"on_complete_failure" is:"Withhold" dialect:"" default:"answer" enum:"answer|withhold" doc:"whether the client gets a result that cannot be stored" reload:"live"`
+	FailMode          string         `yaml:"fail_mode" is:"FailOpen" dialect:"" default:"closed" enum:"closed|open" doc:"open executes without protection when the store does not answer, and says so in the answer" reload:"live"`
 
 	MaxBodyBytes     int64   `yaml:"max_body_bytes" is:"MaxBody" dialect:"" default:"1048576" min:"1" doc:"maximum size of a guarded request's body; a larger one gets 413" unit:"bytes" reload:"live"`
 	MaxResponseBytes int64   `yaml:"max_response_bytes" is:"MaxResponse" dialect:"" default:"1048576" min:"1" doc:"maximum size of a response body that is stored" unit:"bytes" reload:"live"`
@@ -62,6 +64,7 @@ type fingerprint struct {
 	Fields  []string `yaml:"fields" is:"Fingerprint.Fields" doc:"JSON pointers of the members that are compared, with body: fields" reload:"live"`
 	Exclude []string `yaml:"exclude" is:"Fingerprint.Exclude" doc:"JSON pointers of members that are not compared" reload:"live"`
 	Headers []string `yaml:"headers" is:"Fingerprint.Headers" doc:"request headers that are compared" reload:"live"`
+	Host    bool     `yaml:"host" is:"Fingerprint.Host" default:"false" doc:"true: the host that a request is for is compared, as it always is on routes that have one" reload:"live"`
 	Decode  bool     `yaml:"decode" is:"Fingerprint.Decode" default:"false" doc:"true: bodies with Content-Encoding: gzip are compared decoded" reload:"live"`
 }
 

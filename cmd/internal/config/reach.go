@@ -59,8 +59,6 @@ func nobodySends(host, path string) string {
 		return ""
 	case strings.ContainsAny(host, "*{}"):
 		return fmt.Sprintf("%s stands for no other hosts: leave it out, and the route is for all of them", host)
-	case host != strings.ToLower(host):
-		return fmt.Sprintf("clients send hosts in lower case: write %s", strings.ToLower(host)+path)
 	case strings.Contains(host, ":") && host == bare: // [::1] has colons, too
 		name, _, _ := strings.Cut(host, ":")
 		return fmt.Sprintf("hosts are matched without their port: write %s", name+path)

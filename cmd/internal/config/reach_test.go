@@ -23,7 +23,8 @@ func TestUnreachableRoutes(t *testing.T) {
 		"POST /v1/pay?x=1":              `patterns are of paths, and ?x=1 is no part of one`,
 		"/v1/pay#top":                   `patterns are of paths, and #top is no part of one`,
 		"POST api.shop:8080/pay":        `hosts are matched without their port: write api.shop/pay`,
-		"API.example.com/pay":           `clients send hosts in lower case: write api.example.com/pay`,
+		"API.example.com:80/pay":        `hosts are matched without their port: write API.example.com/pay`,
+		"a,b.example/pay":               `"a,b.example" is no host`,
 		"*.example.com/pay":             `*.example.com stands for no other hosts`,
 		"/v1/a%2e%2e/..%2Fb":            `requests for it are refused: `,
 		`/v1/a\b`:                       `requests for it are refused: `,
@@ -67,4 +68,19 @@ func errorText(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+// What is not the gateway's own listener is an upstream, as far as its address tells.
+func TestUpstreamsThatAreNotTheGateway(t *testing.T) { // H16
+	for _, text := range []string{"upstream: http://127.0.0.1:3000", "upstream: http://api.internal:8080", "upstream: http://10.0.0.7:8080",
+		"upstream: http://127.0.0.1:81\nlisten: 127.0.0.2:81", "upstream: http://127.0.0.1\nlisten: ':0'", "upstream: https://127.0.0.1\nlisten: ':80'",
+		"scope: { api_key: { header: Authorization } }", "limits: { max_buffered_bytes: 16384 }", "policy: { key: { header: X-Request-Token } }"} {
+		load(t, text+"\n")
+	}
+	for _, text := range []string{"upstream: http://127.0.0.1\nlisten: ':80'", "upstream: https://[::1]\nlisten: '[::]:443'", "upstream: http://0.0.0.0:81\nlisten: 'localhost:81'",
+		"upstream: http://api.internal:81\nlisten: 'api.internal:81'"} {
+		if _, err := Load(write(t, text+"\n")); err == nil || !strings.Contains(err.Error(), "round in circles") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
 }

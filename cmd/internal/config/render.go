@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -82,7 +83,7 @@ func (r *renderer) field(f field, below reflect.Value, path string, depth, off i
 
 // absent reports a setting that has no value; it can only be shown as an example.
 func (f field) absent() bool {
-	if f.Kind() == reflect.Pointer {
+	if f.Kind() == reflect.Pointer || f.Kind() == reflect.Map {
 		return f.IsNil()
 	}
 	_, nonempty := f.tag.Lookup("nonempty")
@@ -93,8 +94,11 @@ func (f field) absent() bool {
 
 // sample is a setting's value, or an example of one.
 func (f field) sample() string {
-	if f.absent() {
-		return quote(f.tag.Get("example"))
+	switch example := f.tag.Get("example"); {
+	case f.absent() && f.Kind() == reflect.Map:
+		return example
+	case f.absent():
+		return quote(example)
 	}
 	return f.text()
 }
@@ -203,6 +207,13 @@ func format(v reflect.Value) string {
 			words[i] = format(v.Index(i))
 		}
 		return "[" + strings.Join(words, ", ") + "]"
+	}
+	if v.Kind() == reflect.Map {
+		words := make([]string, 0, v.Len())
+		for _, number := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return cmp.Compare(a.Int(), b.Int()) }) {
+			words = append(words, format(number)+": "+format(v.MapIndex(number)))
+		}
+		return "{" + strings.Join(words, ", ") + "}"
 	}
 	return fmt.Sprint(v.Interface())
 }

@@ -42,9 +42,12 @@ func property(f reflect.StructField) map[string]any {
 	case routes:
 		s = map[string]any{"type": "array", "items": object(t.Elem())}
 	case setting:
-		if t.Kind() == reflect.Slice {
+		switch t.Kind() {
+		case reflect.Slice:
 			s = map[string]any{"type": "array", "items": scalarSchema(t.Elem(), f.Tag)}
-		} else {
+		case reflect.Map:
+			s = map[string]any{"type": "object", "propertyNames": map[string]any{"pattern": "^[0-9]+$"}, "additionalProperties": scalarSchema(t.Elem(), f.Tag)}
+		default:
 			s = scalarSchema(t, f.Tag)
 		}
 	}

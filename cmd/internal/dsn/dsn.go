@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -25,10 +26,10 @@ type DSN struct {
 }
 
 // Schemes that builds can open.
-var schemes = []string{"memory", "file", "sqlite", "pebble", "postgres", "mysql", "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"}
+var schemes = []string{"memory", "file", "sqlite", "postgres", "mysql", "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"}
 
 // forms of the addresses of those.
-const forms = "memory:, file:DIR, sqlite:PATH, pebble:DIR, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST, redis+cluster://HOST,HOST and redis+sentinel://HOST,HOST/NAME"
+const forms = "memory:, file:DIR, sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, redis://HOST, redis+cluster://HOST,HOST and redis+sentinel://HOST,HOST/NAME"
 
 // ErrLater: a known setting that this build cannot act on. It is refused, never ignored.
 var ErrLater = errors.New("not in this build yet")
@@ -43,17 +44,12 @@ func Parse(s string) (DSN, error) {
 	}
 	scheme, rest, ok := strings.Cut(rest, ":")
 	if !ok {
-		return d, fmt.Errorf("a store's address begins with memory:, file:, sqlite:, pebble:, postgres:, mysql: or redis:, as in sqlite:stet.db")
+		return d, fmt.Errorf("a store's address begins with memory:, file:, sqlite:, postgres:, mysql: or redis:, as in sqlite:stet.db")
 	}
 	d.Scheme = strings.ToLower(scheme)
 	switch d.Scheme {
 	case "memory":
 		return d, d.memory(rest)
-	case "pebble":
-		if !pebbleBuilt {
-			return d, errors.New("pebble: is not in this build; install one that has it: go install -tags pebble github.com/stet-dev/stet/cmd/stet@latest")
-		}
-		return d, d.path(rest)
 	case "file", "sqlite":
 		return d, d.path(rest)
 	case "postgresql":
@@ -111,6 +107,18 @@ func (d *DSN) path(rest string) error {
 	}
 	d.Path = rest
 	return nil
+}
+
+// Place is where a store in files is, whatever the working directory: "" for others.
+func (d DSN) Place() string {
+	if d.Path == "" {
+		return ""
+	}
+	at, err := filepath.Abs(d.Path)
+	if err != nil {
+		return d.Path
+	}
+	return at
 }
 
 // Persistent reports whether records outlive the process.

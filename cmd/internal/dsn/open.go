@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -93,12 +92,6 @@ func (d DSN) open(ctx context.Context, use Use, clock func() time.Time, warn fun
 			return nil, nil, d.unreachable(err)
 		}
 		return s, s.Close, nil
-	case "pebble":
-		s, err := openPebble(d.Path, clock)
-		if err != nil {
-			return nil, nil, d.unreachable(err)
-		}
-		return s, s.(io.Closer).Close, nil
 	case "postgres":
 		return d.postgres(ctx)
 	case "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel":
@@ -130,6 +123,8 @@ func (d DSN) sql(ctx context.Context, use Use, clock func() time.Time) (stet.Sto
 	c := sqlstore.Config{Dialect: d.Dialect(), Clock: clock, AllowVolatile: d.Forget}
 	if d.Shared() {
 		c.Readers = serverReaders
+	} else {
+		c.Path = d.Place()
 	}
 	s, err := sqlstore.Open(ctx, db, c)
 	if err != nil {

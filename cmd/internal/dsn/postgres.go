@@ -34,6 +34,7 @@ func postgresConfig(address string) (*pgxpool.Config, error) {
 	if !u.Query().Has("pool_max_conns") {
 		c.MaxConns = serverConns
 	}
+	pgxstore.Prepare(c)
 	return c, nil
 }
 

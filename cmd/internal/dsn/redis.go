@@ -1,12 +1,16 @@
 package dsn
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +28,14 @@ type redisParts struct {
 	addrs          []string
 	master         string // what sentinels call the server they watch; "" without sentinels
 	db, wait       int
+
+	sentinelUser, sentinelPassword string
+	prefix, caFile                 string
+	durable                        bool // by the service that runs the server
 }
+
+// redisParameters are those of an address.
+var redisParameters = []string{"wait", "prefix", "durable", "ca_file", "sentinel_user", "sentinel_password"}
 
 // What the servers of an address are to each other, as the scheme says.
 const (
@@ -40,9 +51,13 @@ func (d DSN) redisKind() string {
 
 func (d *DSN) isRedis() bool { return strings.HasPrefix(d.Scheme, "redis") }
 
-// redis takes //USER:PASSWORD@HOST:PORT,HOST:PORT/DB?wait=N apart, where sentinels have /NAME/DB.
+// redis takes //USER:PASSWORD@HOST:PORT,HOST:PORT/DB?wait=N&… apart, where sentinels have /NAME/DB.
 func (d *DSN) redis(rest string) error {
-	if _, err := parseRedis(rest, d.redisKind()); err != nil {
+	p, err := parseRedis(rest, d.redisKind())
+	if err == nil && p.caFile != "" && !strings.HasPrefix(d.Scheme, "rediss") {
+		err = fmt.Errorf("a ca_file is for connections with TLS: write %s://", strings.Replace(d.Scheme, "redis", "rediss", 1))
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", d.Scheme, err)
 	}
 	d.URL = rest
@@ -93,14 +108,42 @@ func parseRedis(rest, kind string) (p redisParts, err error) {
 			return p, errors.New("the database is a number, as in redis://127.0.0.1:6379/0")
 		}
 	}
-	wait, err := parameter(query, "wait", "it", errors.New("its parameters cannot be read; the only one is wait"))
-	if err != nil || wait == nil {
-		return p, err
+	return p, p.parameters(query, kind)
+}
+
+// parameters takes apart what follows the question mark.
+func (p *redisParts) parameters(query, kind string) error {
+	all, err := url.ParseQuery(query)
+	if err != nil {
+		return fmt.Errorf("its parameters cannot be read; there are %s", strings.Join(redisParameters, ", "))
 	}
-	if p.wait, err = strconv.Atoi(wait[0]); err != nil || p.wait < 0 {
-		return p, errors.New("wait is how many replicas confirm a write, a whole number")
+	for name, values := range all {
+		if !slices.Contains(redisParameters, name) {
+			return fmt.Errorf("it has no parameter %q; there are %s", name, strings.Join(redisParameters, ", "))
+		}
+		if len(values) > 1 || values[0] == "" {
+			return fmt.Errorf("%s has one value", name)
+		}
 	}
-	return p, nil
+	p.prefix, p.caFile = all.Get("prefix"), all.Get("ca_file")
+	p.sentinelUser, p.sentinelPassword = all.Get("sentinel_user"), all.Get("sentinel_password")
+	switch durable := all.Get("durable"); {
+	case durable != "" && durable != "service":
+		return errors.New("durable has one value, durable=service: the service that runs the server keeps what it acknowledges, whatever its settings say")
+	case strings.ContainsAny(p.prefix, "{}* "):
+		return errors.New("prefix begins the names of all keys, and has no braces, asterisks or blanks")
+	case kind != sentinels && p.sentinelUser+p.sentinelPassword != "":
+		return errors.New("sentinel_user and sentinel_password are for redis+sentinel://HOST,HOST/NAME")
+	case p.sentinelUser != "" && p.sentinelPassword == "":
+		return errors.New("sentinel_user needs sentinel_password")
+	}
+	p.durable = all.Has("durable")
+	if all.Has("wait") {
+		if p.wait, err = strconv.Atoi(all.Get("wait")); err != nil || p.wait < 0 {
+			return errors.New("wait is how many replicas confirm a write, a whole number")
+		}
+	}
+	return nil
 }
 
 // redisName is the address without what is secret in it.
@@ -116,8 +159,20 @@ func (d DSN) redisName() string {
 	if p.db != 0 {
 		name += "/" + strconv.Itoa(p.db)
 	}
+	open := url.Values{}
+	for parameter, value := range map[string]string{"prefix": p.prefix, "ca_file": p.caFile, "sentinel_user": p.sentinelUser} {
+		if value != "" {
+			open.Set(parameter, value)
+		}
+	}
 	if p.wait != 0 {
-		name += "?wait=" + strconv.Itoa(p.wait)
+		open.Set("wait", strconv.Itoa(p.wait))
+	}
+	if p.durable {
+		open.Set("durable", "service")
+	}
+	if len(open) > 0 {
+		name += "?" + open.Encode()
 	}
 	return name
 }
@@ -131,12 +186,15 @@ func (d DSN) openRedis(ctx context.Context, warn func(string)) (stet.Store, func
 	p, _ := parseRedis(d.URL, d.redisKind()) // Parse has read it
 	var secure *tls.Config
 	if strings.HasPrefix(d.Scheme, "rediss") {
-		secure = &tls.Config{MinVersion: tls.VersionTLS12}
+		var err error
+		if secure, err = trust(p.caFile); err != nil {
+			return nil, nil, d.unreachable(err)
+		}
 	}
 	o := rueidis.ClientOption{InitAddress: p.addrs, Username: p.user, Password: p.password, SelectDB: p.db, TLSConfig: secure,
 		Dialer: net.Dialer{Timeout: 5 * time.Second}, ForceSingleClient: d.redisKind() == single}
-	if p.master != "" { // the sentinels are asked without a password: theirs is another one, if they have any
-		o.Sentinel = rueidis.SentinelOption{MasterSet: p.master, Dialer: o.Dialer, TLSConfig: secure}
+	if p.master != "" { // the sentinels' password is another one, if they have any
+		o.Sentinel = rueidis.SentinelOption{MasterSet: p.master, Username: p.sentinelUser, Password: p.sentinelPassword, Dialer: o.Dialer, TLSConfig: secure}
 	}
 	c, err := rueidis.NewClient(rueidisclient.Options(o))
 	if err != nil {
@@ -145,14 +203,36 @@ func (d DSN) openRedis(ctx context.Context, warn func(string)) (stet.Store, func
 		}
 		return nil, nil, d.unreachable(err)
 	}
-	config := redisstore.Config{Wait: p.wait, AllowVolatile: d.Forget, Warn: warn}
+	config := redisstore.Config{Prefix: p.prefix, Wait: p.wait, AllowVolatile: d.Forget, DurableByService: p.durable, Copies: d.Copies, Warn: warn}
 	if d.Copies { // a server has many names: copies must not meet the records they are of, or they would take their place
-		config.Prefix, config.Linger = "stet-cache", copiesLinger
+		config.Prefix, config.Linger = cmp.Or(p.prefix, "stet")+"-cache", copiesLinger
 	}
 	s, err := redisstore.Open(ctx, rueidisclient.New(c), config)
 	if err != nil {
 		c.Close()
 		return nil, nil, d.Failed(err)
 	}
-	return s, func() error { c.Close(); return nil }, nil
+	return s, func() error {
+		err := s.Close()
+		c.Close()
+		return err
+	}, nil
+}
+
+// trust is how servers prove who they are: by the authorities in a file, or by those of the host if
+// it is "".
+func trust(file string) (*tls.Config, error) {
+	secure := &tls.Config{MinVersion: tls.VersionTLS12}
+	if file == "" {
+		return secure, nil
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("ca_file: %w", err)
+	}
+	secure.RootCAs = x509.NewCertPool()
+	if !secure.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("ca_file: %s holds no certificate in PEM form", file)
+	}
+	return secure, nil
 }

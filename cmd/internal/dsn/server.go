@@ -54,6 +54,9 @@ func (d *DSN) server(rest string) error {
 
 func serverForm(scheme string) string { return scheme + "://USER:PASSWORD@HOST/DATABASE" }
 
+// mysqlMode is the sql_mode of sessions, whatever the server's is.
+const mysqlMode = "'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'"
+
 // mysqlConfig is what the driver needs to know. What breaks a law of the store is not for a DSN to
 // say.
 func mysqlConfig(u *url.URL) (*mysql.Config, error) {
@@ -65,6 +68,8 @@ func mysqlConfig(u *url.URL) (*mysql.Config, error) {
 	c.Timeout = 5 * time.Second
 	c.MaxAllowedPacket = 0        // the server's
 	c.Logger = &mysql.NopLogger{} // what it would say comes as an error, too
+	c.Params = map[string]string{"autocommit": "1", "completion_type": "0", "sql_mode": mysqlMode, "time_zone": "'+00:00'",
+		"sql_select_limit": "18446744073709551615", "sql_big_selects": "1", "sql_safe_updates": "0"}
 	tls, err := parameter(u.RawQuery, "tls", "mysql:",
 		errors.New("the parameters of mysql: cannot be read; the only one is tls"))
 	switch {
@@ -95,7 +100,7 @@ func (d DSN) connect() (*sql.DB, error) {
 		if err != nil {
 			return nil, err
 		}
-		return stdlib.OpenDB(*c.ConnConfig), nil
+		return stdlib.OpenDB(*c.ConnConfig, stdlib.OptionAfterConnect(c.AfterConnect)), nil
 	}
 	u, err := url.Parse(d.URL)
 	if err != nil {

@@ -133,6 +133,9 @@ func (l Layers) seal(ctx context.Context, o *dsn.Opened, keys *sealstore.Keys) e
 	switch err = sealstore.Check(ctx, s); {
 	case errors.Is(err, sealstore.ErrPlain):
 		return fmt.Errorf("%w: %s has records that are not sealed; %s", ErrKeys, l.Store, acceptPlain)
+	case errors.Is(err, sealstore.ErrKey):
+		return fmt.Errorf("%w: %s: %s in %s; put the right bytes back, and give a new key an id of its own", ErrKeys, l.KeysFile,
+			strings.TrimPrefix(err.Error(), "sealstore: "), l.Store)
 	case errors.Is(err, sealstore.ErrNames):
 		return fmt.Errorf("%w: %s: %s", ErrKeys, l.Store, strings.TrimPrefix(err.Error(), "sealstore: "))
 	}

@@ -14,6 +14,7 @@ import (
 // own.
 func TestDocumentsNameTheMetrics(t *testing.T) {
 	m := NewMetrics("test")
+	m.Unstored(func() (int, int64) { return 0, 0 })
 	m.StoreLog(func() (int64, error) { return 0, nil })
 	descs := make(chan *prometheus.Desc)
 	go func() { m.registry.Describe(descs); close(descs) }()

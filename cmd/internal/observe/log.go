@@ -37,10 +37,17 @@ func (l *Log) Observe(e stet.Event) {
 	case stet.LeaseLost:
 		l.write(slog.LevelWarn, "lease lost", &e, slog.Int("attempt", e.Attempt))
 	case stet.PersistFailed:
-		l.write(slog.LevelError, "the result could not be stored; trying on until the lease ends", &e,
+		l.write(slog.LevelError, "the result could not be stored; trying on until the store takes it", &e,
 			slog.String("to", stateName(e.To)), slog.String("error", e.Err.Error()))
 	case stet.Persisted:
 		l.write(slog.LevelInfo, "the result is stored after all", &e, slog.String("to", stateName(e.To)))
+	case stet.DoubleEffect:
+		l.write(slog.LevelError, doubleEffect, &e, slog.Int("attempt", e.Attempt), slog.Int64("earlier_fence", e.Fence), slog.Int("status", e.Status),
+			slog.String("state", stateName(e.To)))
+	case stet.Unplaced:
+		l.unplaced(&e)
+	case stet.Overfull:
+		l.write(slog.LevelWarn, overfull, &e, slog.Int("entries", e.Count))
 	case stet.Probed:
 		level := slog.LevelDebug
 		if e.Result == "failed" {
@@ -49,13 +56,38 @@ func (l *Log) Observe(e stet.Event) {
 		l.write(level, "reconcile "+e.Result, &e, slog.Int("attempt", e.Attempt))
 	case stet.ProbeFailed:
 		l.write(slog.LevelWarn, "a probe found nothing out", &e, slog.Int("attempt", e.Attempt), slog.String("error", e.Err.Error()))
+	case stet.Hangs:
+		level, text := slog.LevelWarn, "a call of a "+e.Op+" has not returned in its time, and still runs"
+		if e.Result == "returned" {
+			level, text = slog.LevelInfo, "a call of a "+e.Op+" has returned late; its answer is not used"
+		}
+		l.write(level, text, &e, slog.Float64("took_ms", millis(e.Took)))
 	case stet.Miswired:
 		l.miswired(&e)
 	case stet.Reaped:
 		l.write(slog.LevelDebug, "keys absent", &e, slog.Int("count", e.Count), slog.String("by", e.By))
+	case stet.Trimmed:
+		l.write(slog.LevelInfo, "the history was trimmed", &e, slog.Int("entries", e.Count))
 	case stet.Answer:
 		l.answer(&e)
 	}
+}
+
+// The lines that are about what no record says.
+const (
+	doubleEffect = "DOUBLE EFFECT: an earlier execution of this key had its effect, and the key was executed again: one of the two has to be undone"
+	unplaced     = "a result has no place any more, and is kept nowhere but in this line"
+	overfull     = "new executions are refused: the store has not taken what happened here, and limits.max_unstored_bytes is reached"
+)
+
+// unplaced tells of what this process knew and no record holds: the line is the last that says so.
+func (l *Log) unplaced(e *stet.Event) {
+	why := "the record is of another life"
+	if e.Err != nil {
+		why = e.Err.Error()
+	}
+	l.write(slog.LevelError, unplaced, e, slog.String("to", stateName(e.To)),
+		slog.Int("attempt", e.Attempt), slog.Int("status", e.Status), slog.String("error", why))
 }
 
 func (l *Log) transition(e *stet.Event) {
@@ -74,6 +106,9 @@ func (l *Log) transition(e *stet.Event) {
 	attrs := []slog.Attr{slog.String("from", stateName(e.From)), slog.Int("attempt", e.Attempt), slog.String("by", e.By)}
 	if e.Cause != "" {
 		attrs = append(attrs, slog.String("cause", e.Cause))
+	}
+	if e.Lapse != "" {
+		attrs = append(attrs, slog.String("lapse", e.Lapse))
 	}
 	if executed(e) {
 		attrs = append(attrs, slog.Float64("took_ms", millis(e.Took)))

@@ -21,20 +21,27 @@ import (
 // Results are the values of idem_requests_total's label: each request has exactly one.
 var Results = figures.Results
 
+// lapses are the values of [stet.Event].Lapse. Their series exist from the beginning: the first
+// thing that a new process counts may be what a killed one has left.
+var lapses = []string{stet.CauseHolderGone, "lease-lapsed", "lease-lost", "not-resumed"}
+
 // storeOps are the verbs a store is asked.
-var storeOps = []string{"create", "get", "replace", "delete", "due", "list", "count", "reap"}
+var storeOps = []string{"create", "get", "replace", "delete", "due", "list", "count", "reap", "trim"}
 
 // Metrics counts events. All series of known routes exist from the beginning, so that the first
 // event of a kind is a rise from zero and not a series that appears. Safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 
-	requests, shadow, errors, reconcile         *prometheus.CounterVec
-	lost, swept, reaped, weak, refused          prometheus.Counter
+	requests, shadow, errors, reconcile, lapsed *prometheus.CounterVec
+	lost, swept, reaped, trimmed, weak, refused prometheus.Counter
+	double, unplaced                            prometheus.Counter
 	execution                                   prometheus.Histogram
 	store                                       *prometheus.HistogramVec
-	active, dead                                *prometheus.GaugeVec
-	oldest, snoozed, breaker, volatile, sharers *prometheus.GaugeVec // each of one series or none
+	active, dead, hanging                       *prometheus.GaugeVec
+	oldest, snoozed, breaker, sharers           *prometheus.GaugeVec // each of one series or none
+	open                                        *prometheus.GaugeVec // likewise
+	faults                                      map[StoreFault]*prometheus.GaugeVec
 
 	routes   atomic.Pointer[map[string][]prometheus.Counter] // by route, in the order of Results
 	storeOps map[string]prometheus.Observer
@@ -55,24 +62,41 @@ func NewMetrics(version string, routes ...string) *Metrics {
 		active:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_keys_active", Help: "Records in the store."}, []string{"state"}),
 		lost:    counter("idem_lease_lost_total", "Executions whose lease could not be kept."),
 		swept:   counter("idem_swept_total", "Records whose lease was over when the sweeper came: it moved them on, most to unknown."),
+		lapsed:  counters("idem_lapsed_total", "Executions that ended without their holder's word, by cause.", "cause"),
 		reaped:  counter("idem_reaped_total", "Records the reaper ended after their retention."),
+		trimmed: counter("idem_history_trimmed_total", "Entries of the history that were removed because of their age."),
 		weak:    counter("idem_weak_keys_total", "Requests with a key that is too short or too uniform to be random."),
 		refused: counter("idem_admin_logins_refused_total", "Requests of operators with a wrong token."),
 	}
+	m.double = counter("idem_double_effect_total", "Keys of which it became known that they had their effect twice.")
+	m.unplaced = counter("idem_unplaced_total", "Results that no record takes any more.")
+	m.open = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_keys_double_effect", Help: "Keys that had their effect twice, and that no person has noted since."}, nil)
 	m.reconcile = counters("idem_reconcile_total", "Looks after unknown outcomes by what came of them.", "result")
 	m.oldest = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_unknown_oldest_age_seconds", Help: "For how long the oldest outcome is unknown that is neither snoozed nor a dead letter, in seconds; 0 if there is none."}, nil)
 	m.snoozed = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_keys_snoozed", Help: "Unknown outcomes that an operator has snoozed."}, nil)
 	m.dead = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_dead_letters", Help: "Unknown outcomes and messages that only an operator can end, and that are not snoozed."}, []string{"kind"})
+	m.hanging = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_hanging_calls", Help: "Calls of resolvers and flows that did not return in their time, and still run."}, []string{"kind"})
 	m.breaker = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_breaker_state", Help: "What the circuit breaker before the store does: 0 closed, 1 half-open, 2 open."}, nil)
-	m.volatile = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_store_volatile", Help: "1 while the settings of the store's server lose records."}, nil)
+	m.faults = map[StoreFault]*prometheus.GaugeVec{
+		Foreign:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_store_foreign", Help: "1 while the store is not the one that it was: no key is new in it."}, nil),
+		Volatile: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_store_volatile", Help: "1 while the settings of the store's server lose records."}, nil),
+		Unusable: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_store_unusable", Help: "1 while the store cannot be written, changed or read."}, nil),
+	}
 	m.sharers = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_single_tenant_credentials", Help: "Distinct Authorization values of guarded requests, while no scope is set; at most 1024."}, nil)
 	for _, result := range []string{"scheduled", "resolved", "failed"} {
 		m.reconcile.WithLabelValues(result)
 	}
+	for _, cause := range lapses {
+		m.lapsed.WithLabelValues(cause)
+	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_build_info", Help: "Always 1."}, []string{"version"})
 	build.WithLabelValues(version).Set(1)
-	m.registry.MustRegister(m.requests, m.shadow, m.execution, m.store, m.errors, m.active, m.lost, m.swept, m.reaped, m.weak, m.refused, m.reconcile, m.oldest, m.snoozed, m.dead, m.breaker, m.volatile, m.sharers, build,
+	m.registry.MustRegister(m.requests, m.shadow, m.execution, m.store, m.errors, m.active, m.lost, m.swept, m.lapsed, m.reaped, m.trimmed, m.weak, m.refused,
+		m.double, m.unplaced, m.open, m.reconcile, m.oldest, m.snoozed, m.dead, m.hanging, m.breaker, m.sharers, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, fault := range m.faults {
+		m.registry.MustRegister(fault)
+	}
 	m.storeOps = map[string]prometheus.Observer{}
 	for _, op := range storeOps {
 		m.storeOps[op] = m.store.WithLabelValues(op)
@@ -118,13 +142,23 @@ func (m *Metrics) SingleTenant(credentials int) {
 	m.sharers.WithLabelValues().Set(float64(credentials))
 }
 
-// Volatile sets idem_store_volatile, which is absent until then.
-func (m *Metrics) Volatile(is bool) {
+// StoreFault is something that may be wrong with a store that answers.
+type StoreFault string
+
+const (
+	Foreign  StoreFault = "foreign"  // it is not the one that it was
+	Volatile StoreFault = "volatile" // its settings lose records
+	Unusable StoreFault = "unusable" // it cannot be written
+)
+
+// StoreIs sets idem_store_foreign, idem_store_volatile or idem_store_unusable, which are absent
+// until then.
+func (m *Metrics) StoreIs(fault StoreFault, is bool) {
 	var v float64
 	if is {
 		v = 1
 	}
-	m.volatile.WithLabelValues().Set(v)
+	m.faults[fault].WithLabelValues().Set(v)
 }
 
 // StoreLog adds idem_store_log_bytes, asked with each scrape; not a number where there is no
@@ -138,6 +172,21 @@ func (m *Metrics) StoreLog(size func() (int64, error)) {
 		}
 		return float64(n)
 	}))
+}
+
+// Unstored adds idem_unstored and idem_unstored_bytes, asked with each scrape: see
+// [stet.Engine.Unstored]. It is to be called once.
+func (m *Metrics) Unstored(ask func() (entries int, bytes int64)) {
+	m.registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "idem_unstored",
+			Help: "Results and doubts that only this process knows, because the store has not taken them yet."}, func() float64 {
+			n, _ := ask()
+			return float64(n)
+		}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "idem_unstored_bytes", Help: "Memory that they take, in bytes."}, func() float64 {
+			_, bytes := ask()
+			return float64(bytes)
+		}))
 }
 
 // Observe counts the event. It is fit for [stet.Config.Observe].
@@ -160,15 +209,32 @@ func (m *Metrics) Observe(e stet.Event) {
 		m.answer(&e)
 	case stet.Probed:
 		m.reconcile.WithLabelValues(e.Result).Inc()
+	case stet.Hangs:
+		if e.Result == "returned" {
+			m.hanging.WithLabelValues(e.Op).Dec()
+		} else {
+			m.hanging.WithLabelValues(e.Op).Inc()
+		}
 	case stet.Reaped:
 		m.reaped.Add(float64(e.Count))
-	case stet.PersistFailed, stet.Persisted, stet.ProbeFailed, stet.Miswired: // in the log, and as store errors or reconcile results
+	case stet.Trimmed:
+		m.trimmed.Add(float64(e.Count))
+	case stet.DoubleEffect:
+		m.double.Inc()
+	case stet.Unplaced:
+		m.unplaced.Inc()
+	case stet.PersistFailed, stet.Persisted, stet.ProbeFailed, stet.Miswired, stet.Overfull: // in the log, and as store errors or reconcile results
 	}
 }
 
 func (m *Metrics) transition(e *stet.Event) {
+	if e.ID.Scope == stet.OwnScope { // not a client's request
+		return
+	}
+	if e.Lapse != "" {
+		m.lapsed.WithLabelValues(e.Lapse).Inc()
+	}
 	switch {
-	case e.ID.Scope == stet.OwnScope: // not a client's request
 	case executed(e):
 		m.execution.Observe(millis(e.Took))
 	case e.By == "sweeper":

@@ -28,11 +28,15 @@ var events = []stet.Event{
 	{Kind: stet.Transition, ID: id, By: "request", Route: "POST /x", TraceID: "t1", To: stet.Running, Attempt: 1},
 	{Kind: stet.Transition, ID: id, By: "holder", Route: "POST /x", TraceID: "t1", From: stet.Running, To: stet.Completed, Attempt: 1, Took: 12 * time.Millisecond},
 	{Kind: stet.Transition, ID: id, By: "holder", Route: "POST /x", From: stet.Running, To: stet.Unknown, Attempt: 2, Cause: "panic", Took: 60300 * time.Millisecond},
-	{Kind: stet.Transition, ID: id, By: "sweeper", Route: "POST /x", From: stet.Running, To: stet.Unknown, Attempt: 1, Cause: "lease-lapsed"},
+	{Kind: stet.Transition, ID: id, By: "sweeper", Route: "POST /x", From: stet.Running, To: stet.Unknown, Attempt: 1, Cause: "lease-lapsed", Lapse: "lease-lapsed"},
 	{Kind: stet.Transition, ID: id, By: "reaper", Route: "POST /x", From: stet.Completed, Attempt: 1},
+	{Kind: stet.Trimmed, Count: 7},
 	{Kind: stet.StoreCall, Op: "create", Took: 3 * time.Millisecond},
 	{Kind: stet.StoreCall, Op: "get", Took: time.Millisecond, Err: errors.New("disk on fire")},
 	{Kind: stet.LeaseLost, ID: id, Route: "POST /x", Attempt: 1},
+	{Kind: stet.Hangs, ID: id, Op: "resolver", Result: "left", Took: 11 * time.Second}, // K07
+	{Kind: stet.Hangs, ID: id, Op: "resolver", Result: "left", Took: 11 * time.Second},
+	{Kind: stet.Hangs, ID: id, Op: "resolver", Result: "returned", Took: time.Hour},
 	{Kind: stet.PersistFailed, ID: id, Route: "POST /x", To: stet.Completed, Err: errors.New("away")},
 	{Kind: stet.Persisted, ID: id, Route: "POST /x", To: stet.Completed},
 	{Kind: stet.Answer, ID: id, Route: "POST /x", Result: "new", Status: 201, Attempt: 1, WeakKey: true},
@@ -42,7 +46,12 @@ var events = []stet.Event{
 	{Kind: stet.Miswired, ID: id, Route: "POST /x", Cause: "second-guard", Attempt: 1},
 	{Kind: stet.Miswired, ID: id, Route: "POST /x", Cause: "bad-outcome", Attempt: 1},
 	{Kind: stet.Miswired, Route: "POST /x", Cause: "bad-render"},
-	{Kind: stet.Miswired, ID: id, Route: "POST /x", TraceID: "t1", Cause: "answered-elsewhere", Attempt: 1}, // C09
+	{Kind: stet.Miswired, ID: id, Route: "POST /x", TraceID: "t1", Cause: "answered-elsewhere", Attempt: 1},                                   // C09
+	{Kind: stet.Transition, ID: id, By: "request", Route: "POST /x", From: stet.Running, To: stet.Running, Attempt: 2, Lapse: "lease-lapsed"}, // U01
+	{Kind: stet.DoubleEffect, ID: id, Route: "POST /x", TraceID: "t1", To: stet.Completed, Attempt: 2, Fence: 17, Status: 201},
+	{Kind: stet.Unplaced, ID: id, Route: "POST /x", To: stet.Completed, Attempt: 1, Status: 201, Err: errors.New("gone")},
+	{Kind: stet.Unplaced, ID: id, Route: "POST /x", To: stet.Completed, Attempt: 1, Status: 201},
+	{Kind: stet.Overfull, Count: 3},
 }
 
 func logAt(level slog.Level, events ...stet.Event) string {
@@ -60,31 +69,41 @@ func TestLog(t *testing.T) {
 		t.Errorf("the log holds a key:\n%s", text)
 	}
 	type line struct {
-		Level, Msg, ID, Scope, Route, From, By, Cause, Error, Result, Mismatch string
-		TraceID                                                                string `json:"trace_id"`
-		Attempt                                                                int
-		Took                                                                   float64 `json:"took_ms"`
+		Level, Msg, ID, Scope, Route, From, By, Cause, Lapse, Error, Result, Mismatch string
+		TraceID                                                                       string `json:"trace_id"`
+		Attempt, Status, Entries                                                      int
+		Earlier                                                                       int     `json:"earlier_fence"`
+		Took                                                                          float64 `json:"took_ms"`
 	}
 	const tag, route = "k_0123456789abcdef", "POST /x"
 	want := []line{
 		{Level: "DEBUG", Msg: "key running", ID: tag, Route: route, From: "absent", By: "request", TraceID: "t1", Attempt: 1},
 		{Level: "INFO", Msg: "key completed", ID: tag, Route: route, From: "running", By: "holder", TraceID: "t1", Attempt: 1, Took: 12},
 		{Level: "WARN", Msg: "key unknown", ID: tag, Route: route, From: "running", By: "holder", Cause: "panic", Attempt: 2},
-		{Level: "WARN", Msg: "key unknown", ID: tag, Route: route, From: "running", By: "sweeper", Cause: "lease-lapsed", Attempt: 1},
+		{Level: "WARN", Msg: "key unknown", ID: tag, Route: route, From: "running", By: "sweeper", Cause: "lease-lapsed", Lapse: "lease-lapsed", Attempt: 1},
 		{Level: "DEBUG", Msg: "key absent", ID: tag, Route: route, From: "completed", By: "reaper", Attempt: 1},
+		{Level: "INFO", Msg: "the history was trimmed", Entries: 7},
 		{Level: "ERROR", Msg: "store error", Error: "disk on fire", Took: 1},
 		{Level: "WARN", Msg: "lease lost", ID: tag, Route: route, Attempt: 1},
-		{Level: "ERROR", Msg: "the result could not be stored; trying on until the lease ends", ID: tag, Route: route, Error: "away"},
+		{Level: "WARN", Msg: "a call of a resolver has not returned in its time, and still runs", ID: tag, Took: 11_000},
+		{Level: "WARN", Msg: "a call of a resolver has not returned in its time, and still runs", ID: tag, Took: 11_000},
+		{Level: "INFO", Msg: "a call of a resolver has returned late; its answer is not used", ID: tag, Took: 3_600_000},
+		{Level: "ERROR", Msg: "the result could not be stored; trying on until the store takes it", ID: tag, Route: route, Error: "away"},
 		{Level: "INFO", Msg: "the result is stored after all", ID: tag, Route: route},
-		{Level: "DEBUG", Msg: "answer", ID: tag, Route: route, Result: "new", Attempt: 1},
-		{Level: "DEBUG", Msg: "answer", ID: tag, Route: route, Result: "replay"},
-		{Level: "DEBUG", Msg: "answer", ID: tag, Route: "shadowed", Result: "bypass"},
+		{Level: "DEBUG", Msg: "answer", ID: tag, Route: route, Result: "new", Attempt: 1, Status: 201},
+		{Level: "DEBUG", Msg: "answer", ID: tag, Route: route, Result: "replay", Status: 201},
+		{Level: "DEBUG", Msg: "answer", ID: tag, Route: "shadowed", Result: "bypass", Status: 200},
 		{Level: "WARN", Msg: "a key was used for another request", ID: tag, Route: route, Mismatch: "body header:Accept"},
-		{Level: "DEBUG", Msg: "answer", ID: tag, Route: route, Result: "conflict"},
+		{Level: "DEBUG", Msg: "answer", ID: tag, Route: route, Result: "conflict", Status: 422},
 		{Level: "ERROR", Msg: miswires["second-guard"], ID: tag, Route: route, Cause: "second-guard", Attempt: 1},
 		{Level: "WARN", Msg: miswires["bad-outcome"], ID: tag, Route: route, Cause: "bad-outcome", Attempt: 1},
 		{Level: "ERROR", Msg: miswires["bad-render"], Route: route, Cause: "bad-render"},
 		{Level: "ERROR", Msg: miswires["answered-elsewhere"], ID: tag, Route: route, TraceID: "t1", Cause: "answered-elsewhere", Attempt: 1},
+		{Level: "INFO", Msg: "key running", ID: tag, Route: route, From: "running", By: "request", Lapse: "lease-lapsed", Attempt: 2},
+		{Level: "ERROR", Msg: doubleEffect, ID: tag, Route: route, TraceID: "t1", Attempt: 2, Earlier: 17, Status: 201},
+		{Level: "ERROR", Msg: unplaced, ID: tag, Route: route, Attempt: 1, Status: 201, Error: "gone"},
+		{Level: "ERROR", Msg: unplaced, ID: tag, Route: route, Attempt: 1, Status: 201, Error: "the record is of another life"},
+		{Level: "WARN", Msg: overfull, Entries: 3},
 	}
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if len(lines) != len(want) {
@@ -102,8 +121,8 @@ func TestLog(t *testing.T) {
 			t.Errorf("line %d:\ngot  %+v\nwant %+v", i, got, want[i])
 		}
 	}
-	if n := strings.Count(logAt(slog.LevelInfo, events...), "\n"); n != 12 {
-		t.Errorf("%d lines at info, want 12", n)
+	if n := strings.Count(logAt(slog.LevelInfo, events...), "\n"); n != 21 {
+		t.Errorf("%d lines at info, want 21", n)
 	}
 }
 
@@ -210,8 +229,16 @@ func TestMetrics(t *testing.T) {
 		`idem_store_errors_total{op="get"}`:                           "1",
 		`idem_store_errors_total{op="create"}`:                        "0",
 		`idem_lease_lost_total`:                                       "1",
+		`idem_lapsed_total{cause="lease-lapsed"}`:                     "2",
+		`idem_hanging_calls{kind="resolver"}`:                         "1",
 		`idem_swept_total`:                                            "1",
+		`idem_lapsed_total{cause="lease-lost"}`:                       "0", // there before the first: an alert sees it rise
+		`idem_lapsed_total{cause="not-resumed"}`:                      "0",
+		`idem_lapsed_total{cause="holder-gone"}`:                      "0",
+		`idem_double_effect_total`:                                    "1",
+		`idem_unplaced_total`:                                         "2",
 		`idem_reaped_total`:                                           "1",
+		`idem_history_trimmed_total`:                                  "7",
 		`idem_weak_keys_total`:                                        "1",
 		`idem_build_info{version="test"}`:                             "1",
 		`idem_store_operation_seconds_bucket{op="create",le="0.005"}`: "1",
@@ -274,6 +301,43 @@ func TestCountKeys(t *testing.T) {
 		synctest.Wait()
 		if v, ok := scrape(t, m)[`idem_keys_active{state="running"}`]; ok {
 			t.Errorf("the store cannot count, and the series says %s", v)
+		}
+		cancel()
+		<-done
+	})
+}
+
+// What only the process knows is asked with each scrape, and double effects are counted as long as
+// they are open.
+func TestUnstoredAndDoubleEffects(t *testing.T) { // K03
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMetrics("test")
+		n := 0
+		m.Unstored(func() (int, int64) { n++; return n, 1 << 20 })
+		if got := scrape(t, m); got["idem_unstored"] == "0" || got["idem_unstored_bytes"] != "1.048576e+06" {
+			t.Errorf("%s entries, %s bytes", got["idem_unstored"], got["idem_unstored_bytes"])
+		}
+		var fail atomic.Bool
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			m.WatchDoubleEffects(ctx, func(_ context.Context, limit int) ([]stet.Change, error) {
+				if fail.Load() {
+					return nil, stet.ErrUnsupported
+				}
+				return make([]stet.Change, min(2, limit)), nil
+			})
+		}()
+		synctest.Wait()
+		if got := scrape(t, m); got["idem_keys_double_effect"] != "2" {
+			t.Errorf("%s are open", got["idem_keys_double_effect"])
+		}
+		fail.Store(true)
+		time.Sleep(keysEvery)
+		synctest.Wait()
+		if v, ok := scrape(t, m)["idem_keys_double_effect"]; ok {
+			t.Errorf("the store cannot say, and the series says %s", v)
 		}
 		cancel()
 		<-done

@@ -31,6 +31,21 @@ func (m *Metrics) WatchUnknown(ctx context.Context, list lister) {
 	})
 }
 
+// openDoubles bounds how many double effects are counted.
+const openDoubles = 100
+
+// WatchDoubleEffects keeps idem_keys_double_effect fresh until ctx ends: see
+// [stet.Operator.DoubleEffects]. While the store cannot say, it is absent.
+func (m *Metrics) WatchDoubleEffects(ctx context.Context, ask func(ctx context.Context, limit int) ([]stet.Change, error)) {
+	refresh(ctx, func() {
+		if open, err := ask(ctx, openDoubles); err != nil {
+			m.open.DeleteLabelValues()
+		} else {
+			m.open.WithLabelValues().Set(float64(len(open)))
+		}
+	})
+}
+
 // unknowns counts the oldest unknown records, and says for how long the first of those that are
 // waiting is unknown.
 func unknowns(ctx context.Context, list lister) (all reconcile.Tally, age time.Duration, err error) {

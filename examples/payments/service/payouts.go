@@ -37,13 +37,13 @@ func (s *Service) promise(ctx context.Context, tx *sql.Tx, record outbox.Record,
 	if err != nil {
 		return err
 	}
-	return s.box.Add(ctx, tx, outbox.Message{Topic: payouts, Record: record, Payload: body})
+	return s.box.Add(ctx, tx, outbox.Message{Topic: payouts, Record: record, Payload: body, KeyHonoured: true})
 }
 
 // Worker delivers the payouts. It may rely on one effect per key with a provider that honours keys;
 // with another one, because send asks what an attempt before it has done. observe may be nil.
 func (s *Service) Worker(observe func(outbox.Event)) outbox.Worker {
-	return outbox.Worker{DB: s.DB, Dialect: sqlstore.SQLite, Handler: s.send, KeyHonoured: true,
+	return outbox.Worker{DB: s.DB, Dialect: sqlstore.SQLite, Handler: s.send,
 		Lease: s.Lease, Backoff: s.Every, Poll: s.Every, Concurrency: 4, Observe: observe}
 }
 

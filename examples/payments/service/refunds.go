@@ -11,16 +11,17 @@ import (
 	"github.com/stet-dev/stet/reconcile"
 )
 
-// refund is one call of the provider and nothing else: the guard alone protects it. It says what it
-// knows: by its answer, that it is done or refused; by NotExecuted, that provably nothing happened;
-// by Unknown, that it cannot be known.
+// refund is one call of the provider and nothing else: the guard alone protects it. The provider
+// gets the claim's key and not the client's: see [stet.Claim.DownstreamKey]. It says what it knows:
+// by its answer, that it is done or refused; by NotExecuted, that provably nothing happened; by
+// Unknown, that it cannot be known.
 func (s *Service) refund(w http.ResponseWriter, r *http.Request) {
 	var in order
 	if !in.read(w, r) {
 		return
 	}
 	claim := stet.ClaimFrom(r.Context())
-	made, err := s.Provider.Create(r.Context(), string(claim.ID().Key), in.Card, provider.Effect{Kind: "refund", Reference: in.Reference, Amount: in.Amount})
+	made, err := s.Provider.Create(r.Context(), claim.DownstreamKey(), in.Card, provider.Effect{Kind: "refund", Reference: in.Reference, Amount: in.Amount})
 	switch {
 	case errors.Is(err, provider.ErrDeclined):
 		reply(w, http.StatusPaymentRequired, result{Reference: in.Reference, State: "declined"})
@@ -51,11 +52,7 @@ func (s *Service) find(ctx context.Context, h stet.Head) (reconcile.Finding, err
 			return reconcile.Finding{Effect: reconcile.GoesOn}, err
 		}
 	}
-	key := h.DownstreamKey
-	if key == "" {
-		key = string(h.Key)
-	}
-	e, found, err := s.Provider.Find(ctx, key)
+	e, found, err := s.Provider.Find(ctx, h.LifeKey()) // the claim's DownstreamKey
 	switch {
 	case err != nil:
 		return reconcile.Finding{}, err

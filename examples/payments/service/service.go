@@ -77,15 +77,15 @@ func (s *Service) Close(ctx context.Context) error {
 // Handler serves the API. Each route has a guard of its own, since they differ in what a crash
 // means.
 func (s *Service) Handler() http.Handler {
-	guard := func(route string, onLapse stet.LapseRule) func(http.Handler) http.Handler {
+	guard := func(route string, onLapse stet.LapseRule, knows func(*stet.Record) bool) func(http.Handler) http.Handler {
 		policy := s.engine.Policy()
 		policy.OnLapse = onLapse
-		return stethttp.Middleware(s.engine, stethttp.SingleTenant, stethttp.Config{Route: route, Policy: policy})
+		return stethttp.Middleware(s.engine, stethttp.SingleTenant, stethttp.Config{Route: route, Policy: policy, Continue: knows})
 	}
 	mux := http.NewServeMux()
-	mux.Handle("POST /v1/refunds", guard(refunds, stet.LapseUnknown)(http.HandlerFunc(s.refund)))
-	mux.Handle("POST /v1/payouts", guard(payouts, stet.LapseUnknown)(stethttp.Atomic(s.DB, s.payout)))
-	mux.Handle("POST /v1/payments", guard(payments, stet.LapseResume)(http.HandlerFunc(s.pay)))
+	mux.Handle("POST /v1/refunds", guard(refunds, stet.LapseUnknown, nil)(http.HandlerFunc(s.refund)))
+	mux.Handle("POST /v1/payouts", guard(payouts, stet.LapseUnknown, nil)(stethttp.Atomic(s.DB, s.payout)))
+	mux.Handle("POST /v1/payments", guard(payments, stet.LapseResume, s.payments.Knows)(http.HandlerFunc(s.pay)))
 	return mux
 }
 

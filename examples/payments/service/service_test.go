@@ -175,6 +175,26 @@ func (s *shop) delivered(t *testing.T, key string) {
 	})
 }
 
+// A client that uses its key again after the retention asks for another refund, and gets it: the
+// provider's keys name a life of the client's.
+func TestAKeysNextLifeIsAnotherRefund(t *testing.T) { // N03
+	sh := open(t, true, 300*time.Millisecond)
+	const key = "refunds-again-0123456789"
+	for lives := 1; lives <= 2; lives++ {
+		if status, body := sh.ask(t, "refunds", key, "ok"); status != http.StatusCreated {
+			t.Fatal(status, body)
+		}
+		if made := sh.effects(t, "order-"+key); len(made) != lives {
+			t.Fatalf("%d lives, %d refunds", lives, len(made))
+		}
+		eventually(t, func() bool {
+			var records int
+			err := sh.db.QueryRow("SELECT count(*) FROM stet_records WHERE key = ?", key).Scan(&records)
+			return err == nil && records == 0
+		})
+	}
+}
+
 // Rows outlive the records they refer to: I10.
 func TestReapedRecordsLeaveRows(t *testing.T) {
 	sh := open(t, true, 300*time.Millisecond)

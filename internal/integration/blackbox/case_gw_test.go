@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"time"
 )
 
 const (
@@ -42,20 +43,31 @@ var casesGW = []Case{
 		done.Retry().Replays(done)
 		c.Effects(1)
 	}},
-	{ID: "GW-03", Policy: "policy: {execution_timeout_s: 0.3}", Only: "gateway", Why: proxied, Run: func(c *C) {
-		first := c.POST("/fx/hang?obey") // it leaves when the gateway gives up: an answer now would be the outcome
+	{ID: "GW-03", Policy: "policy: {execution_timeout_s: 0.3, lease_s: 1}", Only: "gateway", Why: proxied, Run: func(c *C) {
+		first := c.POST("/fx/hang?obey") // it leaves when the gateway gives up, a lease later: an answer until then would be the outcome
 		first.Problem("execution-timeout")
 		c.Left(1)
 		first.Retry().Problem("outcome-unknown")
 		c.State("unknown")
 		c.Effects(1)
 	}},
+	{ID: "GW-stopped", Policy: "policy: {execution_timeout_s: 1, lease_s: 1}", Need: NeedPause, Only: "gateway", Why: proxied, Run: func(c *C) { // K14
+		owner, began := c.Begun("POST", "/fx/hang"), time.Now()
+		c.srv.Pause(0)
+		c.Release(1)
+		c.Until("the time and the lease are over, and the answer is in the socket", func() bool { return time.Since(began) > 1500*time.Millisecond })
+		c.srv.Continue(0)
+		first := owner.Wait().First(201)
+		first.Retry().Replays(first)
+		c.Effects(1)
+	}},
 	{ID: "GW-04", Run: func(c *C) {
-		first, second := c.Twice(503, "/fx/status/503")
+		d := c.With(asTheyAre).Named("replay")
+		first, second := d.Twice(503, "/fx/status/503")
 		first.Has("Retry-After", "7")
 		second.Has("Retry-After", "7") // with the marker: old advice
-		c.Effects(1)
-		d := c.With(release).Named("release")
+		d.Effects(1)
+		d = c.With(release).Named("release")
 		d.POST("/fx/script/503,201").First(503).Retry().First(201)
 		d.Effects(2)
 	}},

@@ -22,7 +22,7 @@ import (
 )
 
 func TestGateway(t *testing.T) {
-	for _, store := range []string{"memory", "file", "sqlite", "sqlite" + sealed, "pebble"} {
+	for _, store := range []string{"memory", "file", "sqlite", "sqlite" + sealed} {
 		t.Run(store, func(t *testing.T) { runCases(t, gatewayTarget(store)) })
 	}
 }
@@ -44,9 +44,6 @@ func gatewayTarget(store string) Target {
 			NeedKill:  "records in memory do not outlive their process",
 			NeedNodes: "records in memory are not shared between processes",
 		}
-	}
-	if store == "pebble" {
-		target.Lacks = map[Need]string{NeedNodes: "one process at a time has the directory open"}
 	}
 	target.Open = func(t testing.TB, s Spec) (Server, error) {
 		g, err := newGateway(t, store, s)
@@ -112,8 +109,8 @@ func newGateway(t testing.TB, store string, s Spec) (*gateway, error) {
 	switch store {
 	case "memory":
 		g.dsn = "memory:"
-	case "file", "pebble":
-		g.dsn = store + ":" + filepath.Join(dir, "records")
+	case "file":
+		g.dsn = "file:" + filepath.Join(dir, "records")
 	case "sqlite":
 		g.dsn = "sqlite:" + filepath.Join(dir, "stet.db")
 	default:

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	binaries.dir = dir
-	binaries.plain, binaries.fault = build("stet", "-tags", "pebble"), build("stet-fault", "-tags", "pebble,stetfault")
+	binaries.plain, binaries.fault = build("stet"), build("stet-fault", "-tags", "stetfault")
 	goleak.VerifyTestMain(stopping{m}, goleak.Cleanup(func(code int) {
 		os.RemoveAll(dir)
 		os.Exit(code)

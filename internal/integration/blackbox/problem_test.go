@@ -39,6 +39,7 @@ var problems = map[string]problem{
 	"invalid-target":       {status: 400, action: "stop"},
 	"invalid-method":       {status: 400, action: "stop"},
 	"bad-framing":          {status: 400, action: "stop"},
+	"loop":                 {status: 508, action: "stop"},
 }
 
 // document is a problem document.

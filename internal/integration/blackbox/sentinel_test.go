@@ -14,13 +14,14 @@ func TestSentinelFailover(t *testing.T) {
 	master.KeepLog(t)
 	replica.KeepLog(t)
 	sentinel := testserver.Sentinel(t, "main", master)
+	sentinel.Lock(t, "guard") // S20
 	target := gatewayTarget("redis")
 	target.Open = func(t testing.TB, s Spec) (Server, error) {
 		g, err := newGateway(t, "memory", s)
 		if err != nil {
 			return nil, err
 		}
-		g.dsn = "redis+sentinel://" + sentinel.Addr + "/main"
+		g.dsn = "redis+sentinel://" + sentinel.Addr + "/main?sentinel_password=guard"
 		return g, g.open()
 	}
 	c := newC(t, Case{ID: "D11", Need: NeedMetrics}, newPool(t, target))

@@ -140,6 +140,15 @@ func setting(c *stethttp.Config, name string, v *yaml.Node) (err error) {
 		c.Policy.OnLapse, err = word[stet.LapseRule](v.Value, "unknown", "resume", "reexecute")
 	case "on_5xx":
 		c.On5xx, err = word[stethttp.On5xx](v.Value, "replay", "release", "unknown")
+	case "status_outcome":
+		c.StatusOutcome = map[int]stet.State{}
+		words := map[int]string{}
+		err = v.Decode(&words)
+		for status, w := range words {
+			c.StatusOutcome[status] = map[string]stet.State{"completed": stet.Completed, "unknown": stet.Unknown, "not-executed": stet.Retryable}[w]
+		}
+	case "trust_header":
+		c.TrustHeader = v.Value
 	case "on_panic":
 		c.OnPanic, err = word[stethttp.OnPanic](v.Value, "unknown", "release", "replay")
 	case "on_oversize":

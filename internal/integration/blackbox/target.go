@@ -30,7 +30,7 @@ const steered = NeedFaults | NeedClock
 // Target is one way of running the layer over one kind of store.
 type Target struct {
 	Name    string // "middleware" or "gateway"
-	Store   string // "memory", "file", "sqlite" or "pebble"
+	Store   string // "memory", "file" or "sqlite"
 	Gateway bool
 	// Lacks explains each need this target cannot meet.
 	Lacks map[Need]string

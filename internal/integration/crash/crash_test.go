@@ -3,12 +3,13 @@ package crash
 import (
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 )
 
 var programs = []Program{atomic, allInOne, guard, flowRun, flowDo, promised}
 
-func TestMain(m *testing.M) { os.Exit(Main(m, append(programs, broken...))) }
+func TestMain(m *testing.M) { os.Exit(Main(m, slices.Concat(programs, broken, lateAnswers))) }
 
 func campaigns(t *testing.T, run func(t *testing.T, h *Harness, p Program, k Kind) Report) {
 	h := New(t)

@@ -261,7 +261,7 @@ func promise(key func(d *outbox.Delivery) string) func(w *World) (Service, error
 			receipt := rand.Text()
 			err := w.Pay(r.Context(), tx, order(r), "sale", receipt)
 			if err == nil {
-				err = box.Add(r.Context(), Execer(tx), outbox.Message{Topic: "charge", Record: outbox.RecordOf(stet.ClaimFrom(r.Context())),
+				err = box.Add(r.Context(), Execer(tx), outbox.Message{Topic: "charge", KeyHonoured: true, Record: outbox.RecordOf(stet.ClaimFrom(r.Context())),
 					Payload: []byte(order(r))})
 			}
 			if err != nil {
@@ -270,7 +270,7 @@ func promise(key func(d *outbox.Delivery) string) func(w *World) (Service, error
 			}
 			created(rw, receipt)
 		}), nil)
-		s.Loops = append(s.Loops, outbox.Worker{DB: w.DB, Dialect: w.Dialect, KeyHonoured: true, MaxAttempts: 1000, Lease: w.Lease,
+		s.Loops = append(s.Loops, outbox.Worker{DB: w.DB, Dialect: w.Dialect, MaxAttempts: 1000, Lease: w.Lease,
 			Poll: shortLease / 10, Backoff: time.Millisecond, MaxBackoff: time.Millisecond,
 			Handler: func(ctx context.Context, d *outbox.Delivery) outbox.Result {
 				id, err := w.Provider.Effect(ctx, "charge", string(d.Payload), key(d), true)

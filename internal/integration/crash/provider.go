@@ -2,6 +2,7 @@ package crash
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,11 +23,12 @@ type ledger struct {
 
 	mu      sync.Mutex
 	effects []Effect
-	void    map[string]bool // keys that come too late from now on
+	void    map[string]bool          // keys that come too late from now on
+	gates   map[string]chan struct{} // by order: its effect is answered when this is closed
 }
 
 func newLedger() *ledger {
-	l := &ledger{void: map[string]bool{}}
+	l := &ledger{void: map[string]bool{}, gates: map[string]chan struct{}{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /effects/{kind}", l.effect)
 	mux.HandleFunc("POST /found/{kind}", l.found)
@@ -34,22 +36,48 @@ func newLedger() *ledger {
 	return l
 }
 
+// hold lets the effect of an order happen, and keeps back what is said of it until the gate is
+// opened.
+func (l *ledger) hold(order string) (open func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	gate := make(chan struct{})
+	l.gates[order] = gate
+	return sync.OnceFunc(func() { close(gate) })
+}
+
 // effect has one, unless it is told to honour the key and knows it.
 func (l *ledger) effect(w http.ResponseWriter, r *http.Request) {
+	id, err := l.make(r)
+	l.mu.Lock()
+	gate := l.gates[r.FormValue("order")]
+	l.mu.Unlock()
+	if gate != nil {
+		select {
+		case <-gate:
+		case <-r.Context().Done():
+		}
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	}
+	_, _ = io.WriteString(w, id)
+}
+
+func (l *ledger) make(r *http.Request) (id string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := Effect{Order: r.FormValue("order"), Kind: r.PathValue("kind"), Key: r.FormValue("key")}
 	if l.void[e.Key] {
-		http.Error(w, "the key is void", http.StatusConflict)
-		return
+		return "", errors.New("the key is void")
 	}
 	if i := l.find(e.Kind, e.Key); i >= 0 && r.FormValue("honour") != "" {
-		_, _ = io.WriteString(w, l.effects[i].ID)
-		return
+		return l.effects[i].ID, nil
 	}
 	e.ID = fmt.Sprintf("%s_%d", e.Kind, len(l.effects)+1)
 	l.effects = append(l.effects, e)
-	_, _ = io.WriteString(w, e.ID)
+	return e.ID, nil
 }
 
 // found tells the id of an effect. What is not there can be made void in the same breath, so that

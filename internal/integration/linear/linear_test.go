@@ -18,6 +18,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/execution"
 	"github.com/stet-dev/stet/internal/integration/opened"
 	"github.com/stet-dev/stet/internal/integration/testserver"
 )
@@ -33,6 +34,9 @@ const (
 	limit   = time.Minute // of one check
 	abreast = 4           // histories of one store at a time
 )
+
+// patience is how long a request waits for another that is in progress.
+const patience = 5 * time.Millisecond
 
 // client is a host with an engine and what it holds.
 type client struct {
@@ -58,19 +62,23 @@ func (c *client) work(ctx context.Context) {
 			continue
 		}
 		c.wire.faults.Store([]*faults{&noFaults, &noFaults, &fewFaults, &fewFaults, &manyFaults}[c.random.IntN(5)])
-		switch n := c.random.IntN(10); {
+		switch n := c.random.IntN(12); {
 		case n < 4 && len(c.held) > 0:
-			c.settle(ctx)
+			c.settle(ctx, c.random.IntN(len(c.held)), []ending{{as: done}, {as: done}, {as: unknown}, {unknown, true}, {as: open}}[c.random.IntN(5)])
 		case n < 8:
 			c.begin(ctx, key)
 		case n < 9:
 			c.operate(ctx, key)
+		case n < 10 && len(c.held) > 0:
+			c.notice(ctx, c.held[c.random.IntN(len(c.held))], c.random.IntN(2) == 0)
+		case n < 11:
+			c.overtaken(ctx, key)
 		default:
 			c.get(ctx, key)
 		}
 	}
 	for len(c.held) > 0 { // what is held would keep others out
-		c.settle(ctx)
+		c.settle(ctx, 0, ending{as: done})
 	}
 }
 
@@ -80,6 +88,11 @@ func (c *client) begin(ctx context.Context, key int) {
 	in, began := input{verb: begin, key: key, id: c.id()}, c.h.now()
 	ctx, _ = in.asking(ctx)
 	d, err := c.e.Begin(ctx, stet.Request{ID: c.h.id(key), Subject: stet.Subject{Body: []byte("1")}})
+	if err == nil && d.Verdict == stet.InProgress && c.random.IntN(2) == 0 {
+		if seen, failed := c.e.Await(ctx, d, patience); failed == nil {
+			d = seen
+		}
+	}
 	out := output{word: failed}
 	switch {
 	case err != nil:
@@ -101,12 +114,17 @@ func (c *client) begin(ctx context.Context, key int) {
 	c.h.add(c.number, began, in, out)
 }
 
-// settle ends a claim; one that was ended as unknown may be ended once more.
-func (c *client) settle(ctx context.Context) {
-	i := c.random.IntN(len(c.held))
+// ending is how a claim is settled.
+type ending struct {
+	as    phase
+	works bool // the handler has not returned
+}
+
+// settle ends a claim; one that was ended as unknown may be ended once more, whether that was
+// answered or not.
+func (c *client) settle(ctx context.Context, i int, how ending) {
 	h := c.held[i]
-	in := input{verb: settle, key: h.key, id: c.id(), owner: h.owner}
-	in.as = []phase{done, done, unknown, open}[c.random.IntN(4)]
+	in := input{verb: settle, key: h.key, id: c.id(), owner: h.owner, as: how.as, works: how.works}
 	var o stet.Outcome
 	switch in.as {
 	case done:
@@ -114,7 +132,9 @@ func (c *client) settle(ctx context.Context) {
 		in.body = fmt.Sprint("settled ", in.id)
 		o.Response = stet.Response{Status: 201, Body: []byte(in.body)}
 	case unknown:
-		h.claim.Unknown("lost")
+		if h.claim.Unknown("lost"); how.works {
+			h.claim.Overdue("late")
+		}
 	case open:
 		h.claim.NotExecuted("refused")
 	case running:
@@ -126,13 +146,33 @@ func (c *client) settle(ctx context.Context) {
 	switch {
 	case err == nil:
 		out.word = ok
-	case errors.Is(err, stet.ErrFenced):
+	case errors.Is(err, stet.ErrFenced) && !out.again: // else its own engine was in its way, and stores it later
 		out.word = fenced
 	}
 	c.h.add(c.number, began, in, out)
-	if out.word != ok || in.as != unknown || c.random.IntN(2) == 0 {
+	if out.word == fenced && in.as == done {
+		c.tells(in)
+	}
+	if in.as != unknown {
 		c.held = slices.Delete(c.held, i, i+1)
 	}
+}
+
+// worded is the answer to an operator.
+func worded(err error) word {
+	switch {
+	case err == nil:
+		return ok
+	case errors.Is(err, stet.ErrState): // also if a result says otherwise than the evidence
+		return refused
+	case errors.Is(err, stet.ErrAttended), errors.Is(err, stet.ErrContradicted):
+		return doubted
+	case errors.Is(err, stet.ErrOtherAttempt):
+		return another
+	case errors.Is(err, stet.ErrNotFound):
+		return absent
+	}
+	return failed
 }
 
 // operate is what people do.
@@ -146,21 +186,14 @@ func (c *client) operate(ctx context.Context, key int) {
 		err = c.e.Operator().Purge(ctx, c.h.id(key), 0, note)
 	case 1:
 		in.verb, in.as = resolve, open
-		_, err = c.e.Operator().Resolve(ctx, c.h.id(key), stet.Resolution{}, note)
+		_, err = c.e.Operator().Resolve(ctx, c.h.id(key), execution.Of(ctx, c.e, c.h.id(key)), stet.Resolution{}, note)
 	case 2:
 		in.verb, in.as, in.body = resolve, done, fmt.Sprint("resolved ", in.id)
-		_, err = c.e.Operator().Resolve(ctx, c.h.id(key), stet.Resolution{Response: &stet.Response{Status: 200, Body: []byte(in.body)}}, note)
+		_, err = c.e.Operator().Resolve(ctx, c.h.id(key), execution.Of(ctx, c.e, c.h.id(key)), stet.Resolution{Response: &stet.Response{Status: 200, Body: []byte(in.body)}}, note)
 	}
-	out := output{word: failed, again: a.lost.Load()}
-	switch {
-	case err == nil:
-		out.word = ok
-	case errors.Is(err, stet.ErrAttended), errors.Is(err, stet.ErrContradicted):
-		out.word = doubted
-	case errors.Is(err, stet.ErrState):
-		out.word = refused
-	case errors.Is(err, stet.ErrNotFound):
-		out.word = absent
+	out := output{word: worded(err), again: a.lost.Load()}
+	if out.word == another { // it was read before, and another has begun since
+		out.word = failed
 	}
 	c.h.add(c.number, began, in, out)
 }
@@ -187,7 +220,7 @@ func (c *client) get(ctx context.Context, key int) {
 }
 
 // record runs clients on a store, and returns what they did.
-func record(t *testing.T, s stet.Store, seed uint64, patience time.Duration) []porcupine.Operation {
+func record(t *testing.T, s stet.Store, seed uint64, within time.Duration) []porcupine.Operation {
 	h := &history{t: t, name: fmt.Sprint(seed), began: time.Now(), granted: map[stet.Version]bool{}, given: map[int]bool{}}
 	for key := range keys {
 		h.left[key].Store(perKey)
@@ -197,7 +230,7 @@ func record(t *testing.T, s stet.Store, seed uint64, patience time.Duration) []p
 	for i := range clients {
 		w := &wire{Store: s, h: h, random: rand.New(rand.NewPCG(seed, uint64(i)))}
 		w.faults.Store(&noFaults)
-		e, err := stet.New(w, stet.Config{StoreTimeout: patience, Policy: stet.Policy{Lease: time.Hour}}) // nothing lapses
+		e, err := stet.New(w, stet.Config{StoreTimeout: within, Policy: stet.Policy{Lease: time.Hour}}) // nothing lapses
 		if err != nil {
 			panic(err)
 		}
@@ -277,7 +310,7 @@ func TestLinearizable(t *testing.T) { // I1, I2, I3, W2, W5, W16, A14
 			checking.Wait()
 			t.Logf("%d histories in %s: %v", histories(), time.Since(began).Truncate(time.Millisecond), counts)
 			for _, there := range []string{"begin execute", "begin failed", "begin replay", "begin in-progress", "begin unresolved", "settle ok",
-				"settle failed", "resolve ok", "purge ok"} {
+				"settle failed", "settle fenced", "resolve ok", "resolve another", "resolve doubted", "returns failed", "purge ok"} {
 				if counts[there] == 0 {
 					t.Errorf("no %s in any history", there)
 				}

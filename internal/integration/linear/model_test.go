@@ -2,6 +2,7 @@ package linear
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -12,7 +13,9 @@ type verb string
 const (
 	begin   verb = "begin"
 	settle  verb = "settle"  // by the owner that In.owner names
-	resolve verb = "resolve" // by an operator
+	resolve verb = "resolve" // by an operator; or by a notice about the execution of In.owner
+	returns verb = "returns" // a handler whose time was over, without an outcome
+	tells   verb = "tells"   // the engine, some time after it was settled or told so: an execution that was given up had its effect
 	purge   verb = "purge"
 	get     verb = "get"
 	forget  verb = "forget" // by the engine, of a begin that had no answer
@@ -27,6 +30,7 @@ type input struct {
 	owner int
 	as    phase  // settle, resolve: what it is to become
 	body  string // of done
+	works bool   // settle as unknown: the handler has not returned; resolve as open: it need not have returned
 }
 
 // word is how an operation was answered.
@@ -41,6 +45,7 @@ const (
 	fenced     word = "fenced"
 	refused    word = "refused" // by the record's state
 	doubted    word = "doubted" // it is unknown, and what is said is not believed
+	another    word = "another" // it is about another execution
 	absent     word = "absent"
 	shown      word = "shown"
 	failed     word = "failed" // it may have happened, now or later
@@ -68,9 +73,11 @@ const (
 // state of one key.
 type state struct {
 	phase phase
-	owner int   // the begin that the claim was granted to
-	freed int   // the begin whose claim was ended as open by an operator, and nothing has begun since
-	fence int64 // the highest that was handed out
+	owner int    // the begin that the claim was granted to
+	about int    // the begin of the execution that the record is about
+	freed string // the begins whose claims were ended as open by an operator, each between commas
+	works bool   // unknown: the handler has not returned
+	fence int64  // the highest that was handed out
 	body  string
 }
 
@@ -93,19 +100,25 @@ func step(s state, in input, out output) []state {
 	own := s.owner == in.owner && (s.phase == running || s.phase == unknown)
 	switch {
 	case in.verb == begin && out.word == execute:
-		return yes(s.phase == open && out.fence > s.fence, state{phase: running, owner: in.id, fence: out.fence})
+		return yes(s.phase == open && out.fence > s.fence, state{phase: running, owner: in.id, about: in.id, freed: s.freed, fence: out.fence})
 	case in.verb == begin && out.word == inProgress:
 		return yes(s.phase == running, s)
 	case in.verb == begin && out.word == replay:
 		return yes(s.phase == done && s.body == out.body, s)
 	case in.verb == begin && out.word == unresolved:
 		return yes(s.phase == unknown, s)
+	case in.verb == settle && out.word == fenced && in.as == unknown && s.phase == unknown: // its own engine may have written it meanwhile
+		return []state{s}
 	case in.verb == settle && out.word == fenced:
 		return yes(!own, append([]state{s}, contradicted(s, in)...)...)
 	case in.verb == settle && out.word == ok:
 		return effects(s, in)
 	case in.verb == resolve && out.word == doubted:
-		return yes(s.phase == unknown, s)
+		return yes(s.phase == unknown && in.isAbout(s), s)
+	case in.verb == resolve && out.word == another:
+		return yes(!in.isAbout(s) || s.phase == open, s)
+	case in.verb == resolve && out.word == ok && in.as == open:
+		return yes(in.isAbout(s) && (!s.works || in.works), effects(s, in)...) // no proof while it works (I14)
 	case in.verb == resolve && out.word == refused:
 		return yes(s.phase != unknown, s)
 	case in.verb == purge && out.word == refused:
@@ -126,12 +139,12 @@ func effects(s state, in input) []state {
 	switch in.verb {
 	case begin:
 		if s.phase == open {
-			next.phase, next.owner = running, in.id // taken back, it is as it was
+			next.phase, next.owner, next.about = running, in.id, in.id // taken back, it is as it was
 			return []state{next}
 		}
 	case landed:
 		if s.phase == open {
-			next.phase, next.owner, next.freed = running, in.owner, 0
+			next.phase, next.owner, next.about = running, in.owner, in.owner
 			return []state{next}
 		}
 	case forget:
@@ -144,13 +157,20 @@ func effects(s state, in input) []state {
 			return []state{ended(s, in)}
 		}
 		return contradicted(s, in)
+	case tells:
+		return contradicted(s, in)
+	case returns:
+		if s.phase == unknown && s.about == in.owner {
+			next.works = false
+			return []state{next}
+		}
 	case resolve:
-		if s.phase == unknown {
+		if s.phase == unknown && in.isAbout(s) {
 			return []state{ended(s, in)}
 		}
 	case purge:
 		if s.phase == open || s.phase == done {
-			next.phase, next.owner, next.freed, next.body = open, 0, 0, ""
+			next.phase, next.owner, next.about, next.body = open, 0, 0, ""
 			return []state{next}
 		}
 	case get:
@@ -159,26 +179,30 @@ func effects(s state, in input) []state {
 }
 
 func ended(s state, in input) state {
-	was := s.owner
-	s.phase, s.body = in.as, in.body
+	s.phase, s.body, s.works = in.as, in.body, in.verb == settle && in.as == unknown && in.works
 	if in.as != unknown {
-		s.owner, s.freed = 0, 0
+		s.owner = 0
 	}
-	if in.verb == resolve && in.as == open {
-		s.freed = was
+	if freed := fmt.Sprintf(",%d,", s.about); in.verb == resolve && in.as == open && !strings.Contains(s.freed, freed) {
+		s.freed += freed
 	}
 	return s
 }
 
-// contradicted is a key that was freed, and whose handler comes back with an answer before anything
-// else has begun.
+// contradicted is a key that was freed, and whose handler comes back with an answer; or of which a
+// notice says that an execution before had its effect. It is free no longer; and what is in doubt
+// since is so still, works if it did, and takes no result from its own holder any more (K01).
 func contradicted(s state, in input) []state {
-	if s.phase != open || s.freed != in.owner || in.as != done {
+	freed := in.verb == tells || strings.Contains(s.freed, fmt.Sprintf(",%d,", in.owner))
+	if in.as != done || !freed || s.phase != open && (s.phase != unknown || s.about == in.owner) {
 		return nil
 	}
-	s.phase, s.owner, s.freed = unknown, 0, 0
+	s.phase, s.owner = unknown, 0
 	return []state{s}
 }
+
+// isAbout reports whether the record is about the execution that a statement names, if it does.
+func (in input) isAbout(s state) bool { return in.owner == 0 || s.about == in.owner }
 
 var model = func() porcupine.Model {
 	m := porcupine.NondeterministicModel{

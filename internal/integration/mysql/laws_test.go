@@ -66,6 +66,57 @@ var backend = storetest.Backend{
 		return tx, tx.Commit, tx.Rollback
 	},
 	Tamper: tamper,
+	Backup: func(t testing.TB, s stet.Store) func() {
+		db := s.(owner).db
+		for table := range tables {
+			execute(t, db, "DROP TABLE IF EXISTS copy_of_"+table)
+			execute(t, db, "CREATE TABLE copy_of_"+table+" LIKE "+table)
+			execute(t, db, "INSERT INTO copy_of_"+table+columns(t, db, table)+" FROM "+table)
+		}
+		return func() {
+			exchange(t, db, func(table string) string {
+				return "INSERT INTO " + table + columns(t, db, table) + " FROM copy_of_" + table
+			})
+		}
+	},
+	Empty: func(t testing.TB, s stet.Store) { exchange(t, s.(owner).db, func(string) string { return "DO 0" }) },
+}
+
+// tables are those of which a backup has the rows.
+var tables = map[string]bool{"stet_records": true, "stet_history": true, "stet_outbox": true, "stet_store": true}
+
+// columns names what a copy of a table is made of: not what the server computes.
+func columns(t testing.TB, db *sql.DB, table string) (text string) {
+	t.Helper()
+	err := db.QueryRowContext(context.Background(), "SELECT GROUP_CONCAT('`', column_name, '`') FROM information_schema.columns "+
+		"WHERE table_schema = DATABASE() AND table_name = ? AND COALESCE(generation_expression, '') = ''", table).Scan(&text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return " (" + text + ") SELECT " + text
+}
+
+// exchange puts other rows in the place of all there are, at once.
+func exchange(t testing.TB, db *sql.DB, rows func(table string) string) {
+	t.Helper()
+	fill := map[string]string{}
+	for table := range tables {
+		fill[table] = rows(table)
+	}
+	tx, err := db.BeginTx(context.Background(), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for table, statement := range fill {
+		for _, statement := range []string{"SET sql_safe_updates = 0", "DELETE FROM " + table, statement} {
+			if _, err := tx.ExecContext(context.Background(), statement); err != nil {
+				t.Fatalf("%s: %v", statement, err)
+			}
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // tamper is [storetest.Backend].Tamper.

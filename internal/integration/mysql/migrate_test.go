@@ -80,7 +80,7 @@ func TestPrintedSchema(t *testing.T) {
 		return strings.Join(append(all, view), "\n")
 	}
 	byHand := connect(t, fresh(t, addr)+"?multiStatements=true")
-	if _, err := byHand.ExecContext(context.Background(), sqlstore.MySQL.SQL()); err != nil {
+	if _, err := byHand.ExecContext(context.Background(), sqlstore.MySQL.SQL(0)); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := dump(byHand), dump(migrated(t, fresh(t, addr))); got != want {

@@ -55,7 +55,7 @@ func neighbours(t *testing.T, s stet.Store, tooLarge func(round int) error) {
 }
 
 // A record that is larger than the server reads is refused before it is sent, by the name of the
-// setting; alone, and in a transaction, which stays usable (B02).
+// setting and for good; alone, and in a transaction, which stays usable (B02, K08).
 func TestTooLargeIsNotSent(t *testing.T) {
 	t.Parallel()
 	db := migrated(t, fresh(t, testserver.NewMariaDB(t, "--max-allowed-packet=4M").Addr))
@@ -78,7 +78,8 @@ func TestTooLargeIsNotSent(t *testing.T) {
 			body := &stet.Body{Request: make([]byte, 3<<20), Response: &stet.Response{Body: make([]byte, 2<<20)}}
 			_, err = s.Replace(within(t, 10*time.Second), made.Version, h, body)
 		}
-		if err != nil && (!strings.Contains(err.Error(), "max_allowed_packet is 4194304") || !strings.Contains(err.Error(), "nothing was sent")) {
+		if err != nil && (!strings.Contains(err.Error(), "max_allowed_packet is 4194304") || !strings.Contains(err.Error(), "nothing was sent") ||
+			!errors.Is(err, stet.ErrRefused)) {
 			t.Errorf("what is too large: %v", err)
 		}
 		return err
@@ -106,12 +107,15 @@ func TestTooLargeIsNotSent(t *testing.T) {
 
 // Where the server refuses a statement nevertheless, because it was given a smaller limit since
 // then, it closes the connection behind its answer. No other caller gets that connection (B02).
+// Once the store has looked at the settings again, nothing of the kind is sent (K08).
 func TestClosedConnectionsAreNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	dsn := fresh(t, testserver.NewMariaDB(t).Addr)
 	admin := migrated(t, dsn)
-	s := over(t, connect(t, dsn))
+	s := over(t, connect(t, user(t, admin, dsn, "plain", plainRights)))
 	execute(t, admin, "SET GLOBAL max_allowed_packet = 1048576") // of sessions that begin from now on: the store's own
+	execute(t, admin, "KILL USER plain")
+	eventually(t, "another connection", func() bool { _, err := s.Get(t.Context(), named("none").ID); return errors.Is(err, stet.ErrNotFound) })
 	neighbours(t, s, func(round int) error {
 		r := named(fmt.Sprint("large-", round))
 		for i := range 150 { // a head, which is sent in one piece
@@ -121,6 +125,35 @@ func TestClosedConnectionsAreNotUsedAgain(t *testing.T) {
 			r.Meta[fmt.Sprint(i)] = strings.Repeat("x", 15<<10)
 		}
 		_, err := s.Create(within(t, 10*time.Second), r)
+		return err
+	})
+	check, _ := stet.As[stet.Checker](s)
+	if err := check.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sizes, _ := stet.As[stet.Sizer](s)
+	if most := sizes.Sizes().Body; most >= 1<<20 {
+		t.Errorf("it says that it takes %d bytes", most)
+	}
+	if _, err := s.Create(t.Context(), large("after", 2<<20)); !errors.Is(err, stet.ErrRefused) || !strings.Contains(err.Error(), "nothing was sent") {
+		t.Errorf("after the look: %v", err)
+	}
+}
+
+// Where the server says that it can never take a value, nothing is tried again (K08).
+func TestTheServersOwnRefusalsAreFinal(t *testing.T) {
+	t.Parallel()
+	dsn := fresh(t, testserver.MariaDB(t).Addr)
+	admin := migrated(t, dsn)
+	s := over(t, connect(t, dsn))
+	execute(t, admin, "ALTER TABLE stet_records MODIFY `route` VARBINARY(200) NOT NULL")
+	neighbours(t, s, func(round int) error {
+		r := named(fmt.Sprint("long-", round))
+		r.Route = strings.Repeat("r", 201)
+		_, err := s.Create(within(t, 10*time.Second), r)
+		if !errors.Is(err, stet.ErrRefused) {
+			t.Errorf("a value that is too long for its column: %v, want ErrRefused", err)
+		}
 		return err
 	})
 }
@@ -174,7 +207,7 @@ func TestFindIsInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	f, _ := stet.As[stet.Finder](s)
-	found, err := f.Find(t.Context(), "name")
+	found, err := f.Find(t.Context(), "", "name")
 	if err != nil || len(found) != len(listed) {
 		t.Fatalf("%d of %d were found, %v", len(found), len(listed), err)
 	}

@@ -22,7 +22,7 @@ func TestSettingsAreChecked(t *testing.T) {
 	}{
 		"found rows are counted": {dsn: good + "?clientFoundRows=true", want: "clientFoundRows"},
 		"no strict mode":         {dsn: good + "?sql_mode=%27%27", want: "sql_mode"},
-		"a small pool":           {dsn: good, conns: 20, want: "SetMaxOpenConns"},
+		"a small pool":           {dsn: good, conns: 1, want: "SetMaxOpenConns"},
 		"no sync on commit": {dsn: good, set: "SET GLOBAL innodb_flush_log_at_trx_commit = 2", reset: "SET GLOBAL innodb_flush_log_at_trx_commit = 1",
 			want: "innodb_flush_log_at_trx_commit"},
 		"no sync of the binary log": {dsn: good, set: "SET GLOBAL sync_binlog = 0", reset: "SET GLOBAL sync_binlog = 1", want: "sync_binlog"},

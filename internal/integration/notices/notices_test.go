@@ -76,8 +76,12 @@ func TestANoticeThatComesAgainRunsNothing(t *testing.T) { // A01, I1, I14
 				t.Fatal(err)
 			}
 			hook := reconcile.Webhook{Engine: e, Secrets: []string{secret}}
-			const body = `{"scope":"s","key":"k","outcome":"not-executed","attempt":1}`
 			attempt(t, e)
+			r, err := e.Get(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body := fmt.Sprintf(`{"scope":"s","key":"k","outcome":"not-executed","attempt":1,"fence":%d}`, r.Fence())
 			now := time.Now()
 			if a := deliver(hook, "msg_1", body, now); !strings.HasPrefix(a, `200 {"result":"resolved"}`) {
 				t.Fatal(a)

@@ -57,16 +57,30 @@ func closed[S interface {
 	return s
 }
 
-func sqlite(t testing.TB) stet.Store {
-	return standard(t, sqlstore.SQLite, "sqlite", sqlstore.SQLiteDSN(t.TempDir()+"/stet.db"))
+func sqlite(t testing.TB) stet.Store  { return standard(t, sqlstore.SQLite) }
+func mariadb(t testing.TB) stet.Store { return standard(t, sqlstore.MySQL) }
+
+func standard(t testing.TB, d sqlstore.Dialect) stet.Store {
+	s, err := sqlstore.Open(t.Context(), Database(t, d), sqlstore.Config{Dialect: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return closed(t, s)
 }
 
-func mariadb(t testing.TB) stet.Store {
-	s := testserver.MariaDB(t)
-	return standard(t, sqlstore.MySQL, "mysql", s.MariaDBDSN(created(t, "mysql", s.MariaDBDSN(""))))
-}
-
-func standard(t testing.TB, d sqlstore.Dialect, driver, dsn string) stet.Store {
+// Database is a new database with the schema of the dialect, which is closed with the test.
+func Database(t testing.TB, d sqlstore.Dialect) *sql.DB {
+	driver, dsn := "sqlite", ""
+	switch d {
+	case sqlstore.SQLite:
+		dsn = sqlstore.SQLiteDSN(t.TempDir() + "/stet.db")
+	case sqlstore.MySQL:
+		s := testserver.MariaDB(t)
+		driver, dsn = "mysql", s.MariaDBDSN(created(t, "mysql", s.MariaDBDSN("")))
+	case sqlstore.Postgres:
+		s := testserver.Postgres(t)
+		driver, dsn = "pgx", s.PostgresDSN(created(t, "pgx", s.PostgresDSN("postgres")))
+	}
 	db, err := sql.Open(driver, dsn)
 	if err != nil {
 		t.Fatal(err)
@@ -75,11 +89,7 @@ func standard(t testing.TB, d sqlstore.Dialect, driver, dsn string) stet.Store {
 	if err := sqlstore.Migrate(t.Context(), db, d); err != nil {
 		t.Fatal(err)
 	}
-	s, err := sqlstore.Open(t.Context(), db, sqlstore.Config{Dialect: d})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return closed(t, s)
+	return db
 }
 
 func postgres(t testing.TB) stet.Store {

@@ -54,7 +54,7 @@ func child() int {
 	defer cancel()
 	d := sqlstore.Dialect(os.Getenv(dialectEnv))
 	box := outbox.New(d)
-	w := outbox.Worker{DB: db, Dialect: d, KeyHonoured: true, Concurrency: 4, MaxAttempts: 1000, Lease: 300 * time.Millisecond,
+	w := outbox.Worker{DB: db, Dialect: d, Concurrency: 4, MaxAttempts: 1000, Lease: 300 * time.Millisecond,
 		Poll: 20 * time.Millisecond, Backoff: time.Millisecond, MaxBackoff: time.Millisecond,
 		Handler: func(ctx context.Context, d *outbox.Delivery) outbox.Result {
 			boundary()
@@ -102,7 +102,7 @@ func TestKilledAtEveryBoundary(t *testing.T) {
 	on(t, func(t *testing.T, db *database) {
 		const messages = 12
 		for range messages {
-			db.add(t, outbox.Message{Topic: "charge"})
+			db.add(t, outbox.Message{Topic: "charge", KeyHonoured: true})
 		}
 		ledger := t.TempDir()
 		kills := 0
@@ -129,7 +129,7 @@ func TestProcesses(t *testing.T) {
 	on(t, func(t *testing.T, db *database) {
 		const messages = 100
 		for i := range messages {
-			db.add(t, outbox.Message{Topic: "charge", OrderKey: fmt.Sprint(i % 20)})
+			db.add(t, outbox.Message{Topic: "charge", OrderKey: fmt.Sprint(i % 20), KeyHonoured: true})
 		}
 		ledger := t.TempDir()
 		var wg sync.WaitGroup

@@ -42,7 +42,7 @@ func (db *database) damaged(t *testing.T, column, value string, honoured bool) {
 	db.exec(t, "DELETE FROM stet_outbox")
 	const good = 19
 	for range good + 1 {
-		db.add(t, outbox.Message{Topic: "t"})
+		db.add(t, outbox.Message{Topic: "t", KeyHonoured: honoured})
 	}
 	id := db.list(t)[4].ID
 	quoted := column
@@ -52,7 +52,7 @@ func (db *database) damaged(t *testing.T, column, value string, honoured bool) {
 	db.exec(t, "UPDATE stet_outbox SET %s = %s WHERE id = %d", quoted, value, id)
 	var calls atomic.Int64
 	w := db.worker(func(context.Context, *outbox.Delivery) outbox.Result { calls.Add(1); return outbox.Delivered() })
-	w.KeyHonoured, w.MaxAttempts = honoured, 3
+	w.MaxAttempts = 3
 	for _, e := range until(t, w, good+1) {
 		if want := map[bool]string{true: "dead", false: "done"}[e.ID == id]; e.Result != want {
 			t.Errorf("%+v", e)
@@ -77,7 +77,7 @@ func (db *database) damaged(t *testing.T, column, value string, honoured bool) {
 	if strings.Contains(fmt.Sprint(m.Errors, m.Damage), "secret") {
 		t.Errorf("what the row holds is in its errors: %v", m.Errors)
 	}
-	if err := db.desk(t).Discard(t.Context(), id, "ann", "it cannot be mended"); err != nil {
+	if err := db.desk(t).Discard(t.Context(), m.Seen(), "ann", "it cannot be mended"); err != nil {
 		t.Error(err)
 	}
 }
@@ -86,7 +86,7 @@ func (db *database) damaged(t *testing.T, column, value string, honoured bool) {
 // more.
 func TestAttemptsHold(t *testing.T) {
 	on(t, func(t *testing.T, db *database) {
-		db.add(t, outbox.Message{Topic: "poison"}, outbox.Message{Topic: "good"})
+		db.add(t, outbox.Message{Topic: "poison", KeyHonoured: true}, outbox.Message{Topic: "good"})
 		// As a worker leaves it behind that died at its last attempt.
 		db.exec(t, "UPDATE stet_outbox SET state = 'running', attempt = 3, version = 99, due_at = 1 WHERE topic = 'poison'")
 		w := db.worker(func(_ context.Context, d *outbox.Delivery) outbox.Result {
@@ -95,7 +95,7 @@ func TestAttemptsHold(t *testing.T) {
 			}
 			return outbox.Delivered()
 		})
-		w.MaxAttempts, w.KeyHonoured = 3, true
+		w.MaxAttempts = 3
 		until(t, w, 1)
 		if m := db.list(t)[0]; m.State != outbox.Dead || m.Attempt != 3 || len(m.Errors) != 1 {
 			t.Errorf("%s after %d attempts: %v", m.State, m.Attempt, m.Errors)

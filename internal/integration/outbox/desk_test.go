@@ -56,10 +56,10 @@ func at(t testing.TB, db *database, s stet.Store) *outbox.Desk {
 	return &outbox.Desk{Box: db.box, DB: db.DB, Engine: e}
 }
 
-// desk is the same one for all of a test.
+// desk is the same one for all of the database's test, and for its subtests.
 func (db *database) desk(t testing.TB) *outbox.Desk {
 	t.Helper()
-	db.once.Do(func() { db.settling = at(t, db, db.store(t)) })
+	db.once.Do(func() { db.settling = at(db.of, db, db.store(db.of)) })
 	return db.settling
 }
 
@@ -70,6 +70,48 @@ func (db *database) declined(t *testing.T, id stet.ID) int64 {
 	until(t, db.worker(func(context.Context, *outbox.Delivery) outbox.Result { return outbox.Decline("no") }), 1)
 	all := db.list(t)
 	return all[len(all)-1].ID
+}
+
+// seen is a message as a person sees it now.
+func (db *database) seen(t testing.TB, id int64) outbox.Seen {
+	t.Helper()
+	m, err := db.shows().Show(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Seen()
+}
+
+// Two people see a dead letter, and both have it retried. What the second saw is over, and it is
+// delivered again once.
+func TestTwoPeopleSettleOneMessage(t *testing.T) { // K06
+	on(t, func(t *testing.T, db *database) {
+		ctx, d := t.Context(), db.desk(t)
+		n := db.declined(t, stet.ID{Scope: "s", Key: "k"})
+		ann, bob := db.seen(t, n), db.seen(t, n)
+		if err := d.Retry(ctx, ann, "ann", "funds are there"); err != nil {
+			t.Fatal(err)
+		}
+		until(t, db.worker(func(context.Context, *outbox.Delivery) outbox.Result { return outbox.Maybe(errors.New("cut")) }), 1)
+		before := db.list(t)[0] // it is unknown now, and bob saw a dead letter
+		for name, settle := range map[string]func(context.Context, outbox.Seen, string, string) error{"retry": d.Retry, "discard": d.Discard, "confirm": d.Confirm} {
+			for _, seen := range []outbox.Seen{bob, {ID: n}} {
+				if err := settle(ctx, seen, "bob", "funds are there"); !errors.Is(err, stet.ErrStale) {
+					t.Errorf("%s of what was seen at %d: %v", name, seen.Version, err)
+				}
+			}
+		}
+		after := db.list(t)[0]
+		if after.State != outbox.Unknown || after.Version != before.Version || len(after.Errors) != len(before.Errors) {
+			t.Errorf("it was changed: %+v", after)
+		}
+		if got, _, err := d.Engine.Operator().History(ctx, stet.HistoryQuery{}); err != nil || len(got) != 1 {
+			t.Errorf("%d entries of one change, %v", len(got), err)
+		}
+		if err := d.Confirm(ctx, db.seen(t, n), "bob", "the provider has it"); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // What is done with a message by hand is in the history, with the name of who settled it, and
@@ -94,15 +136,15 @@ func TestSettlingIsAudited(t *testing.T) { // D02
 			id := stet.ID{Scope: stet.Scope(name), Key: "key\xff"}
 			n := db.declined(t, id)
 			for _, blank := range [][2]string{{"", "why"}, {"ann", ""}, {"ann", " \t\n"}, {" ", "why"}} { // D10
-				if err := d.Discard(ctx, n, blank[0], blank[1]); !errors.Is(err, stet.ErrNoReason) {
+				if err := d.Discard(ctx, db.seen(t, n), blank[0], blank[1]); !errors.Is(err, stet.ErrNoReason) {
 					t.Errorf("%s: by %q for %q: %v", name, blank[0], blank[1], err)
 				}
 			}
-			if err := d.Retry(ctx, n, "ann", "funds are there"); err != nil {
+			if err := d.Retry(ctx, db.seen(t, n), "ann", "funds are there"); err != nil {
 				t.Fatal(err)
 			}
 			until(t, db.worker(func(context.Context, *outbox.Delivery) outbox.Result { return outbox.Decline("no") }), 1)
-			if err := d.Discard(ctx, n, "bob", "sent by hand"); err != nil {
+			if err := d.Discard(ctx, db.seen(t, n), "bob", "sent by hand"); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := db.box.Reap(ctx, db.DB, 0, 10); err != nil {
@@ -140,8 +182,8 @@ func TestNothingIsSettledWithoutItsEntry(t *testing.T) { // D02
 		if _, err := db.ExecContext(ctx, "ALTER TABLE stet_history RENAME TO stet_elsewhere"); err != nil {
 			t.Fatal(err)
 		}
-		for name, settle := range map[string]func(context.Context, int64, string, string) error{"retry": d.Retry, "discard": d.Discard, "confirm": d.Confirm} {
-			if err := settle(ctx, n, "ann", "why"); err == nil || errors.Is(err, stet.ErrState) {
+		for name, settle := range map[string]func(context.Context, outbox.Seen, string, string) error{"retry": d.Retry, "discard": d.Discard, "confirm": d.Confirm} {
+			if err := settle(ctx, before.Seen(), "ann", "why"); err == nil || errors.Is(err, stet.ErrState) {
 				t.Errorf("%s without a history: %v", name, err)
 			}
 		}
@@ -152,10 +194,10 @@ func TestNothingIsSettledWithoutItsEntry(t *testing.T) { // D02
 		if _, err := db.ExecContext(ctx, "ALTER TABLE stet_elsewhere RENAME TO stet_history"); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Retry(ctx, n, "ann", "why"); err != nil {
+		if err := d.Retry(ctx, db.seen(t, n), "ann", "why"); err != nil {
 			t.Error(err)
 		}
-		if err := d.Retry(ctx, n, "ann", "why"); !errors.Is(err, stet.ErrState) { // refused: no entry either
+		if err := d.Retry(ctx, db.seen(t, n), "ann", "why"); !errors.Is(err, stet.ErrState) { // refused: no entry either
 			t.Error(err)
 		}
 		if got, _, err := d.Engine.Operator().History(ctx, stet.HistoryQuery{}); err != nil || len(got) != 1 {

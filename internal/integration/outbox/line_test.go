@@ -220,7 +220,7 @@ func TestLines(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, m := range dead {
-				if err := db.desk(t).Discard(t.Context(), m.ID, "ann", "stress"); err != nil {
+				if err := db.desk(t).Discard(t.Context(), m.Seen(), "ann", "stress"); err != nil {
 					t.Error(err)
 				}
 			}
@@ -303,7 +303,7 @@ func TestLateCommit(t *testing.T) {
 		if all[2].State != outbox.Pending {
 			t.Errorf("behind a dead one, and %s", all[2].State)
 		}
-		if err := db.desk(t).Discard(t.Context(), all[0].ID, "ann", "sent by hand"); err != nil {
+		if err := db.desk(t).Discard(t.Context(), all[0].Seen(), "ann", "sent by hand"); err != nil {
 			t.Fatal(err)
 		}
 		if e := next(t, events, 10*time.Second); e.Result != "done" || e.ID != all[2].ID {

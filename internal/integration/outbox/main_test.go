@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 
 type database struct {
 	*sql.DB
+	of          testing.TB // the test that it ends with
 	box         *outbox.Box
 	dialect     sqlstore.Dialect
 	driver, dsn string
@@ -52,7 +53,7 @@ func on(t *testing.T, test func(t *testing.T, db *database)) {
 func fresh(t testing.TB, d sqlstore.Dialect) *database {
 	t.Helper()
 	name := fmt.Sprintf("outbox_%d", serial.Add(1))
-	db := &database{box: outbox.New(d), dialect: d}
+	db := &database{of: t, box: outbox.New(d), dialect: d}
 	switch d {
 	case sqlstore.SQLite:
 		db.driver, db.dsn = "sqlite", sqlstore.SQLiteDSN(filepath.Join(t.TempDir(), "stet.db"))

@@ -79,7 +79,7 @@ func TestResults(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			on(t, func(t *testing.T, db *database) {
-				db.add(t, outbox.Message{Topic: "t"})
+				db.add(t, outbox.Message{Topic: "t", KeyHonoured: c.honoured})
 				var mu sync.Mutex
 				keys := map[string]bool{}
 				w := db.worker(func(ctx context.Context, d *outbox.Delivery) outbox.Result {
@@ -91,7 +91,7 @@ func TestResults(t *testing.T) {
 					}
 					return c.handler(ctx, d)
 				})
-				w.MaxAttempts, w.KeyHonoured = 3, c.honoured
+				w.MaxAttempts = 3
 				until(t, w, c.attempts)
 				got := db.list(t)[0]
 				if got.State != c.want || got.Attempt != c.attempts || len(keys) != 1 || got.DownstreamID != "ch_1" {
@@ -159,7 +159,7 @@ func TestOrder(t *testing.T) {
 		if err != nil || counts[outbox.Dead] != 1 || counts[outbox.Pending] != 2 {
 			t.Errorf("counts %v, %v", counts, err)
 		}
-		if err := db.desk(t).Discard(t.Context(), dead.ID, "ann", "sent by hand"); err != nil {
+		if err := db.desk(t).Discard(t.Context(), dead.Seen(), "ann", "sent by hand"); err != nil {
 			t.Fatal(err)
 		}
 		until(t, w, 2)
@@ -177,17 +177,17 @@ func TestByHand(t *testing.T) {
 		ctx := t.Context()
 		db.add(t, outbox.Message{Topic: "t"})
 		id := db.list(t)[0].ID
-		if err := db.desk(t).Retry(ctx, id, "ann", "why"); !errors.Is(err, stet.ErrState) {
+		if err := db.desk(t).Retry(ctx, db.seen(t, id), "ann", "why"); !errors.Is(err, stet.ErrState) {
 			t.Errorf("a pending message: %v", err)
 		}
-		if err := db.desk(t).Discard(ctx, id+1, "ann", "why"); !errors.Is(err, stet.ErrNotFound) {
+		if err := db.desk(t).Discard(ctx, outbox.Seen{ID: id + 1, Version: 1}, "ann", "why"); !errors.Is(err, stet.ErrNotFound) {
 			t.Errorf("no message: %v", err)
 		}
-		if err := db.desk(t).Retry(ctx, id, "", ""); err == nil {
+		if err := db.desk(t).Retry(ctx, db.seen(t, id), "", ""); err == nil {
 			t.Error("nobody, for no reason")
 		}
 		until(t, db.worker(func(context.Context, *outbox.Delivery) outbox.Result { return outbox.Decline("no") }), 1)
-		if err := db.desk(t).Retry(ctx, id, "ann", "funds are there"); err != nil {
+		if err := db.desk(t).Retry(ctx, db.seen(t, id), "ann", "funds are there"); err != nil {
 			t.Fatal(err)
 		}
 		until(t, db.worker(func(context.Context, *outbox.Delivery) outbox.Result { return outbox.Delivered() }), 1)

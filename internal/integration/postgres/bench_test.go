@@ -248,7 +248,7 @@ func BenchmarkReplay(b *testing.B) {
 				return nil
 			}
 			other := func(ctx context.Context) error {
-				rows, err := p.pool.Query(ctx, sqltext.PostgresGet, string(r.Scope), string(r.Key))
+				rows, err := p.pool.Query(ctx, sqltext.PostgresGet, string(r.Scope), string(r.Key), int64(stet.SmallBody))
 				if err != nil {
 					return err
 				}

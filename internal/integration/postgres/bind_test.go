@@ -27,7 +27,8 @@ func TestBindOnlyToTheSameDatabase(t *testing.T) {
 	opened(t, away, pgxstore.Config{})
 	bare := database(t, address(t), t.Name()+" bare")
 	admin := connected(t, home)
-	execute(t, admin, "CREATE SCHEMA IF NOT EXISTS tenant", "DROP ROLE IF EXISTS plain", "CREATE ROLE plain LOGIN")
+	execute(t, admin, "CREATE SCHEMA IF NOT EXISTS tenant", "CREATE TABLE IF NOT EXISTS tenant.stet_schema (version INTEGER PRIMARY KEY)",
+		"DROP ROLE IF EXISTS plain", "CREATE ROLE plain LOGIN")
 	tenant := with(t, home, "search_path", "tenant")
 	opened(t, tenant, pgxstore.Config{})
 	for name, c := range map[string]struct {

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -105,7 +106,12 @@ func (p pooled) Close() error {
 // open opens a store on pgx.
 func open(t testing.TB, dsn string, c pgxstore.Config) pooled {
 	t.Helper()
-	pool, err := pgxpool.New(context.Background(), dsn)
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pgxstore.Prepare(config)
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,6 +182,15 @@ func overPgx(mode string) storetest.Backend {
 				return err
 			}, id, with)
 		},
+		Unconfirmed: unconfirmed,
+		Backup: func(t testing.TB, s stet.Store) func() {
+			return backup(t, func(sql string) error { _, err := s.(pooled).pool.Exec(context.Background(), sql); return err })
+		},
+		Empty: func(t testing.TB, s stet.Store) {
+			if _, err := s.(pooled).pool.Exec(context.Background(), emptied); err != nil {
+				t.Fatal(err)
+			}
+		},
 	}
 }
 
@@ -197,6 +212,14 @@ func overSQL() storetest.Backend {
 				_, err := s.(standard).db.ExecContext(context.Background(), sql, args...)
 				return err
 			}, id, with)
+		},
+		Backup: func(t testing.TB, s stet.Store) func() {
+			return backup(t, func(sql string) error { _, err := s.(standard).db.ExecContext(context.Background(), sql); return err })
+		},
+		Empty: func(t testing.TB, s stet.Store) {
+			if _, err := s.(standard).db.ExecContext(context.Background(), emptied); err != nil {
+				t.Fatal(err)
+			}
 		},
 	}
 }
@@ -223,4 +246,15 @@ func completed(h stet.Head) (stet.Head, *stet.Body) {
 	h.State, h.Version, h.Status, h.Size, h.DueIn = stet.Completed, draw(), 201, 200, time.Hour
 	return h, &stet.Body{Response: &stet.Response{Status: 201, Body: make([]byte, 200),
 		Header: []stet.Field{{Name: "Content-Type", Value: "application/json"}}}}
+}
+
+// openDB opens a pool of database/sql.
+func openDB(t testing.TB, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("pgx", strings.TrimSuffix(dsn, "&pool_max_conns=16"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
 }

@@ -282,3 +282,19 @@ func TestDiskFull(t *testing.T) {
 	}
 	create(t, s, "0")
 }
+
+// Where no connection of the pool comes free in time, nothing was sent, and the caller is told that
+// it may come again.
+func TestNoConnectionFree(t *testing.T) {
+	s := opened(t, with(t, database(t, address(t), t.Name()), "pool_max_conns", "1"), pgxstore.Config{})
+	create(t, s, "before")
+	conn, err := s.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Create(within(t, 50*time.Millisecond), running("k")); !errors.Is(err, stet.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("without a connection: %v", err)
+	}
+	conn.Release()
+	create(t, s, "k")
+}

@@ -53,6 +53,7 @@ func lawsThroughPooler(t *testing.T, mode string) {
 	}
 	addr := pooler(t)
 	b := overPgx(mode)
+	b.Unconfirmed = nil // sessions of the pooler keep what they began with
 	b.Open = func(t testing.TB, dir string, _ func() time.Time) stet.Store {
 		direct := database(t, address(t), dir+mode)
 		return open(t, through(t, addr, direct, mode), pgxstore.Config{ListenDSN: direct})

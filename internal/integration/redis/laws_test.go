@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -54,30 +55,44 @@ const shards = 4
 // write, and on a cluster.
 func TestLaws(t *testing.T) {
 	for _, a := range adapters {
-		t.Run(a.name, func(t *testing.T) { storetest.Run(t, alone(a)) })
+		t.Run(a.name, func(t *testing.T) { storetest.Run(t, alone(a)(t)) })
 	}
 }
 
 func TestReplicaLaws(t *testing.T) {
-	master, _ := testserver.RedisPair(t)
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
-			storetest.Run(t, law(a.name, 1, func(t testing.TB) redisstore.Client { return a.single(t, master.Addr) }))
+			storetest.Run(t, law(t, a.name, 1, a.one, func(t testing.TB) []string {
+				master, _ := testserver.RedisPair(t)
+				return []string{master.Addr}
+			}))
 		})
 	}
 }
 
 func TestClusterLaws(t *testing.T) {
-	c := testserver.RedisCluster(t)
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
-			storetest.Run(t, law(a.name, 1, func(t testing.TB) redisstore.Client { return a.clustered(t, c.Addrs()) }))
+			storetest.Run(t, law(t, a.name, 1, a.many, func(t testing.TB) []string { return testserver.RedisCluster(t).Addrs() }))
 		})
 	}
 }
 
-func alone(a adapter) storetest.Backend {
-	return law(a.name, 0, func(t testing.TB) redisstore.Client { return a.single(t, testserver.Redis(t).Addr) })
+func alone(a adapter) func(t testing.TB) storetest.Backend {
+	return func(t testing.TB) storetest.Backend {
+		t.Helper()
+		return law(t, a.name, 0, a.one, func(t testing.TB) []string { return []string{testserver.Redis(t).Addr} })
+	}
 }
 
-func TestClocks(t *testing.T) { clocks.Run(t, alone(adapters[0])) }
+// A server that reads less than others: what it would not read is not sent (K08).
+func TestLawsOfSmallRecords(t *testing.T) {
+	small := sync.OnceValue(func() []string { return []string{testserver.NewRedis(t, "--proto-max-bulk-len", "4194304").Addr} })
+	for _, a := range adapters {
+		t.Run(a.name, func(t *testing.T) {
+			storetest.Run(t, law(t, a.name, 0, a.one, func(testing.TB) []string { return small() }))
+		})
+	}
+}
+
+func TestClocks(t *testing.T) { clocks.Run(t, alone(adapters[0])(t)) }

@@ -120,7 +120,7 @@ func TestLifetimesOfASharedName(t *testing.T) {
 		if err != nil || want == 0 && left >= 0 || want > 0 && (left > want || left < want-time.Minute) {
 			t.Errorf("%s the name lasts %v (%v), want %v", when, left, err, want)
 		}
-		found, err := s.(stet.Finder).Find(t.Context(), name)
+		found, err := s.(stet.Finder).Find(t.Context(), "", name)
 		if err != nil || len(found) == 0 {
 			t.Errorf("%s %d are found, %v", when, len(found), err)
 		}

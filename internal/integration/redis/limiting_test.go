@@ -7,6 +7,6 @@ import (
 )
 
 func TestLimits(t *testing.T) { // E01
-	limiting.Alone(t, alone(adapters[0]))
-	t.Run("two gateways", func(t *testing.T) { limiting.Together(t, alone(adapters[0])) })
+	limiting.Alone(t, alone(adapters[0])(t))
+	t.Run("two gateways", func(t *testing.T) { limiting.Together(t, alone(adapters[0])(t)) })
 }

@@ -31,6 +31,16 @@ var adapters = []adapter{
 		func(t testing.TB, addrs []string) redisstore.Client { t.Helper(); return dialRueidis(t, addrs...) }},
 }
 
+func (a adapter) one(t testing.TB, addrs ...string) redisstore.Client {
+	t.Helper()
+	return a.single(t, addrs[0])
+}
+
+func (a adapter) many(t testing.TB, addrs ...string) redisstore.Client {
+	t.Helper()
+	return a.clustered(t, addrs)
+}
+
 // A master is killed while many write and have each write confirmed by a replica: what was
 // acknowledged is there, the others are errors, and with the node back the store goes on without
 // being opened again (I5, W11).
@@ -57,7 +67,7 @@ func TestMasterKilled(t *testing.T) {
 	}
 }
 
-func isMaster(t *testing.T, addr string) bool {
+func isMaster(t testing.TB, addr string) bool {
 	t.Helper()
 	c := goredis.NewClient(&goredis.Options{Addr: addr})
 	defer c.Close()

@@ -28,6 +28,8 @@ func TestServersThatForget(t *testing.T) {
 		{[]string{"--appendonly", "yes", "--maxmemory-policy", "volatile-lru"}, "maxmemory-policy is volatile-lru"},
 		{[]string{"--save", "60 1"}, aof},
 		{nil, aof},
+		{[]string{"--appendonly", "yes", "--appendfsync", "no"}, "appendfsync is no"}, // S19
+		{[]string{"--appendonly", "yes", "--appendfsync", "always"}, ""},
 		{[]string{"--appendonly", "yes"}, ""},
 	} {
 		t.Run(strings.Join(c.options, " "), func(t *testing.T) {
@@ -78,7 +80,7 @@ func TestServerThatBeginsToForget(t *testing.T) {
 			if !ok {
 				t.Fatal("wrapped, it cannot be checked")
 			}
-			for name, values := range map[string][2]string{"maxmemory-policy": {"allkeys-lru", "noeviction"}, "appendonly": {"no", "yes"}} {
+			for name, values := range map[string][2]string{"maxmemory-policy": {"allkeys-lru", "noeviction"}, "appendfsync": {"no", "everysec"}, "appendonly": {"no", "yes"}} {
 				configure(t, server.Addr, name, values[0])
 				if err := checker.Check(t.Context()); !errors.Is(err, stet.ErrVolatile) {
 					t.Errorf("%s is %s: %v", name, values[0], err)

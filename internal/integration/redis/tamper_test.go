@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"os"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,6 +24,7 @@ type reached struct {
 	client *switched
 	prefix string
 	shards int
+	addrs  []string // of the servers
 }
 
 // openReached opens a store that laws look behind.
@@ -33,7 +36,7 @@ func openReached(t testing.TB, c redisstore.Client, config redisstore.Config) st
 	if err != nil {
 		t.Fatal(err)
 	}
-	return reached{s, client, config.Prefix, config.Shards}
+	return reached{Store: s, client: client, prefix: config.Prefix, shards: config.Shards}
 }
 
 // switched is a client whose server can lose its replicas: none has what is written. One that stood
@@ -157,10 +160,26 @@ func tamper(t testing.TB, s stet.Store, id stet.ID, with storetest.Tampering) {
 	r.put(t, id, value, with.Ahead)
 }
 
-// law is a backend whose stores have prefixes that begin with name.
-func law(name string, wait int, client func(t testing.TB) redisstore.Client) storetest.Backend {
-	b := storetest.Backend{ServerClock: true, Tamper: tamper, Open: func(t testing.TB, dir string, _ func() time.Time) stet.Store {
-		return openReached(t, client(t), redisstore.Config{Prefix: name + prefix(dir), Shards: shards, Wait: wait})
+// law is a backend whose stores have prefixes that begin with name. The processes that laws start
+// use the servers of the test that started them.
+func law(t testing.TB, name string, wait int, dial func(t testing.TB, addrs ...string) redisstore.Client, servers func(t testing.TB) []string) storetest.Backend {
+	t.Helper()
+	var addrs []string
+	const parent = "STET_LAWS_OF" // what the parent of a process that a law has started tests, and where
+	if of, started := os.LookupEnv(parent); started {
+		client, at, _ := strings.Cut(of, " ")
+		if client != name {
+			t.Skip("the law is another client's")
+		}
+		addrs = strings.Split(at, ",")
+	} else {
+		addrs = servers(t)
+		t.Setenv(parent, name+" "+strings.Join(addrs, ","))
+	}
+	b := storetest.Backend{Shared: true, ServerClock: true, Tamper: tamper, Backup: backup, Empty: empty, Open: func(t testing.TB, dir string, _ func() time.Time) stet.Store {
+		r := openReached(t, dial(t, addrs...), redisstore.Config{Prefix: name + prefix(dir), Shards: shards, Wait: wait}).(reached)
+		r.addrs = addrs
+		return r
 	}}
 	if wait > 0 {
 		b.Unconfirmed = unconfirmed
@@ -203,7 +222,7 @@ func TestReadAsOfWhenItWasWritten(t *testing.T) {
 			check("Replace", h)
 			heads, _, _ := s.List(t.Context(), stet.Query{})
 			check("List", heads...)
-			heads, _ = s.Find(t.Context(), "ch_1")
+			heads, _ = s.Find(t.Context(), "", "ch_1")
 			check("Find", heads...)
 		})
 	}

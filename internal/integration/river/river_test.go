@@ -187,7 +187,7 @@ func TestResults(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			clear(keys)
 			ids = ids[:0]
-			client, events := start(t, pool, &riveroutbox.Worker[pgx.Tx]{KeyHonoured: c.honoured, Handler: func(ctx context.Context, d *outbox.Delivery) outbox.Result {
+			client, events := start(t, pool, &riveroutbox.Worker[pgx.Tx]{Handler: func(ctx context.Context, d *outbox.Delivery) outbox.Result {
 				mu.Lock()
 				defer mu.Unlock()
 				keys[d.DownstreamKey] = true
@@ -197,7 +197,7 @@ func TestResults(t *testing.T) {
 				}
 				return c.handler(ctx, d)
 			}})
-			if err := insert(t.Context(), pool, client, outbox.Message{Topic: c.name, DownstreamKey: c.name}, &river.InsertOpts{MaxAttempts: 3}); err != nil {
+			if err := insert(t.Context(), pool, client, outbox.Message{Topic: c.name, DownstreamKey: c.name, KeyHonoured: c.honoured}, &river.InsertOpts{MaxAttempts: 3}); err != nil {
 				t.Fatal(err)
 			}
 			var job *rivertype.JobRow
@@ -235,13 +235,13 @@ func TestAbandoned(t *testing.T) {
 	for _, honoured := range []bool{true, false} {
 		t.Run(fmt.Sprintf("honoured %t", honoured), func(t *testing.T) {
 			calls := make(chan int, 10)
-			client, events := start(t, pool, &riveroutbox.Worker[pgx.Tx]{KeyHonoured: honoured, Handler: func(_ context.Context, d *outbox.Delivery) outbox.Result {
+			client, events := start(t, pool, &riveroutbox.Worker[pgx.Tx]{Handler: func(_ context.Context, d *outbox.Delivery) outbox.Result {
 				calls <- d.Attempt
 				return outbox.Delivered()
 			}})
 			// As River's rescuer leaves it behind.
 			err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-				if err := riveroutbox.Insert(ctx, client, tx, outbox.Message{Topic: "t"}, nil); err != nil {
+				if err := riveroutbox.Insert(ctx, client, tx, outbox.Message{Topic: "t", KeyHonoured: honoured}, nil); err != nil {
 					return err
 				}
 				_, err := tx.Exec(ctx, `UPDATE river_job SET attempt = 1, errors = ARRAY['{"at":"2026-01-01T00:00:00Z","attempt":1,"error":"Stuck job rescued by JobRescuer","trace":""}'::jsonb]

@@ -20,7 +20,7 @@ var flaws = []struct {
 }{
 	{"writes without compare-and-set", setting{overwrite: true}},
 	{"a store that drops what is alive", setting{evict: true}},
-	{"a reconciler that takes an absence for a proof", setting{settle: time.Nanosecond}},
+	{"a reconciler that takes an absence for a proof", setting{settle: time.Millisecond}},
 	{"a release of what may have happened", setting{written: func(h *stet.Head) {
 		if h.State == stet.Unknown {
 			h.State, h.DueIn = stet.Retryable, h.Rules.Retain

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/execution"
 	"github.com/stet-dev/stet/maintenance"
 	"github.com/stet-dev/stet/reconcile"
 	"pgregory.net/rapid"
@@ -33,6 +34,10 @@ func (m machine) Reconcile(t *rapid.T) {
 	p := provider{w, rapid.SampledFrom([]string{"what it has", "what it has", "that it voids it", "nothing"}).Draw(t, "the provider says"),
 		rapid.Bool().Draw(t, "without its answer")}
 	w.networkFaults(t)
+	w.reconcile(t, e, p)
+}
+
+func (w *world) reconcile(t *rapid.T, e *host, p provider) {
 	w.round(t, reconcile.Reconciler{Engine: e.Engine, Resolver: p.Resolve, Every: time.Second, Settle: cmp.Or(w.setting.settle, settle)}.Run)
 }
 
@@ -47,7 +52,7 @@ func (w *world) round(t *rapid.T, run func(context.Context) error) {
 
 // resume goes on with what was abandoned at a recovery point.
 func (w *world) resume(t *rapid.T, e *host) {
-	heads, _, err := e.Operator().Abandoned(w.ctx, "", 0)
+	heads, _, err := e.Operator().Abandoned(w.ctx, stet.Query{})
 	if err != nil {
 		return
 	}
@@ -112,11 +117,13 @@ func (m machine) Operate(t *rapid.T) {
 		t.Skip("there is nothing")
 	}
 	note := stet.Note{Who: "ann", Why: "asked the provider", Evidence: "its answer"}
-	do := rapid.SampledFrom([]string{"resolve", "purge", "extend"}).Draw(t, "do")
+	do := rapid.SampledFrom([]string{"resolve", "purge", "extend", "free blindly"}).Draw(t, "do")
 	w.networkFaults(t)
 	switch do {
 	case "resolve":
-		_, _ = e.Operator().Resolve(w.ctx, id, w.verdict(&h), note)
+		_, _ = e.Operator().Resolve(w.ctx, id, execution.Of(w.ctx, e.Engine, id), w.verdict(&h), note)
+	case "free blindly": // it is theirs if there are two effects then
+		_, _ = e.Operator().Resolve(w.ctx, id, execution.Of(w.ctx, e.Engine, id), stet.Resolution{Override: true}, stet.Note{Who: blind, Why: "the customer is waiting", Evidence: "none"})
 	case "purge":
 		_ = e.Operator().Purge(w.ctx, id, 0, note)
 	case "extend":
@@ -128,7 +135,6 @@ func (m machine) Operate(t *rapid.T) {
 func (w *world) verdict(h *stet.Record) (r stet.Resolution) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r.Version = h.Version
 	done, _ := w.effects(h.ID, h.CreatedAt, nil)
 	if len(done) == 0 {
 		w.void(h.ID, h.CreatedAt)

@@ -100,7 +100,12 @@ func (m machine) Retry(t *rapid.T) {
 }
 
 func (w *world) ask(t *rapid.T, q question) {
-	e, lookup := w.host(t), rapid.SampledFrom([]bool{false, false, false, false, false, true}).Draw(t, "lookup")
+	w.askAt(t, w.host(t), q)
+}
+
+// askAt is a client that asks this process.
+func (w *world) askAt(t *rapid.T, e *host, q question) {
+	lookup := rapid.SampledFrom([]bool{false, false, false, false, false, true}).Draw(t, "lookup")
 	patience := rapid.SampledFrom([]time.Duration{0, 10 * time.Second, lease + lease/2}).Draw(t, "patience")
 	w.networkFaults(t)
 	payload := q.payload
@@ -158,7 +163,7 @@ func (w *world) execute(t *rapid.T, e *host, d *stet.Decision, payload string) {
 		w.seen.again++
 	}
 	w.fences[h.Key] = h.Fence()
-	w.runs = append(w.runs, &run{host: e, claim: d.Claim, id: h.ID, payload: payload, life: h.CreatedAt, fence: h.Fence(), lease: h.DueAt})
+	w.runs = append(w.runs, &run{host: e, claim: d.Claim, id: h.ID, payload: payload, life: h.CreatedAt, fence: h.Fence(), lease: h.DueAt, began: h.UpdatedAt})
 }
 
 // replayed checks that an answer is one that was given to this request, and the same for all of its
@@ -166,7 +171,7 @@ func (w *world) execute(t *rapid.T, e *host, d *stet.Decision, payload string) {
 func (w *world) replayed(t *rapid.T, r *stet.Record, payload string) { // I2, I9
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if r.Kept == stet.KeptStatus && r.Published && r.Response == nil {
+	if r.Kept == stet.KeptStatus && r.Response == nil && (r.Published || r.Reconciled) {
 		return
 	}
 	if r.Response == nil {
@@ -177,6 +182,11 @@ func (w *world) replayed(t *rapid.T, r *stet.Record, payload string) { // I2, I9
 		return o.life.Equal(r.CreatedAt) && o.payload == payload && (body == o.answer || body == receipt(o) && o.arrived)
 	}) {
 		t.Fatal("I2: an answer was given that nobody gave")
+	}
+	for _, o := range w.runs { // a client may have been given an answer which only its process knew when evidence came
+		if o.life.Equal(r.CreatedAt) && o.handed && body != o.answer && (o.placed || !r.Reconciled) && !w.risked[o.life] {
+			t.Fatal("I2: another answer was given than the first that a client got")
+		}
 	}
 	w.tell(t, r.CreatedAt, body)
 }
@@ -194,8 +204,30 @@ func receipt(r *run) string { return fmt.Sprint("receipt ", r.fence) }
 
 // Send is a handler that does what it is there for: a message leaves for the provider.
 func (m machine) Send(t *rapid.T) {
-	r := m.w.pick(t, func(r *run) bool { return !r.over && !r.sent && !r.doubted && m.w.now().Before(r.lease) })
-	m.w.change(func() { r.sent = true })
+	w := m.w
+	r := w.pick(t, func(r *run) bool {
+		return !r.over && !r.sent && (!r.doubted && w.now().Before(r.lease) || r.overdue && w.working(r))
+	})
+	w.change(func() { r.sent, r.sentAt = true, w.now() })
+}
+
+// Charge is a handler whose message arrives at once.
+func (m machine) Charge(t *rapid.T) {
+	w := m.w
+	r := w.pick(t, func(r *run) bool { return !r.over && !r.sent && !r.voided && !r.doubted && w.now().Before(r.lease) })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r.sent, r.sentAt = true, w.now()
+	w.arrive(t, r)
+}
+
+// arrive is a message that comes to the provider.
+func (w *world) arrive(t *rapid.T, r *run) { // I1
+	if done, _ := w.effects(r.id, r.life, nil); len(done) > 0 && !w.risked[r.life] {
+		t.Fatal("I1: one key had its effect twice")
+	}
+	r.arrived = true
+	w.seen.effects++
 }
 
 // Deliver lets a message that is under way arrive: a run's at the provider, or a write at the store
@@ -214,14 +246,10 @@ func (m machine) Deliver(t *rapid.T) {
 		writes[n]()
 		return
 	}
-	r := w.pick(t, func(r *run) bool { return r.sent && r.mayArrive(w.now()) })
+	r := w.pick(t, func(r *run) bool { return r.sent && r.mayArrive(w) })
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if done, _ := w.effects(r.id, r.life, nil); len(done) > 0 && !w.risked[r.life] {
-		t.Fatal("I1: one key had its effect twice")
-	}
-	r.arrived = true
-	w.seen.effects++
+	w.arrive(t, r)
 }
 
 // Step is a sign of life of a handler's, which may be one that was overtaken and has not looked.
@@ -249,19 +277,38 @@ func (m machine) Step(t *rapid.T) {
 // Settle ends a run by what its handler knows, once more where it did not know before.
 func (m machine) Settle(t *rapid.T) {
 	w := m.w
-	r := w.pick(t, func(r *run) bool { return !r.over && (!r.doubted || !r.sent || r.arrived) })
-	var outcomes []string
+	r := w.pick(t, func(r *run) bool { return slices.Contains(w.unended(), r) })
+	outcome := rapid.SampledFrom(w.outcomes(r)).Draw(t, "outcome")
+	w.networkFaults(t)
+	w.settle(t, r, outcome)
+}
+
+// unended are the runs of which there is something to say.
+func (w *world) unended() []*run {
+	return slices.DeleteFunc(slices.Clone(w.runs), func(r *run) bool { return r.over || r.doubted && r.sent && !r.arrived })
+}
+
+// outcomes is what the handler of r may say truthfully.
+func (w *world) outcomes(r *run) (all []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if !r.sent || r.arrived {
-		outcomes = append(outcomes, "completed")
+		all = append(all, "completed")
 	}
 	if done, open := w.effects(r.id, r.life, r); !r.sent && len(done) == 0 && !open { // nor did those whose work it goes on with
-		outcomes = append(outcomes, "nothing")
+		all = append(all, "nothing")
 	}
 	if !r.doubted {
-		outcomes = append(outcomes, "unknown")
+		all = append(all, "unknown", "overdue")
 	}
-	outcome, again := rapid.SampledFrom(outcomes).Draw(t, "outcome"), r.doubted
-	var o stet.Outcome
+	return all
+}
+
+// settle says what became of r.
+func (w *world) settle(t *rapid.T, r *run, outcome string) {
+	w.change(func() { r.spoken = true })
+	again := r.doubted
+	o := stet.Outcome{Withheld: rapid.Bool().Draw(t, "withheld") || !r.arrived} // no client is told of an effect that there is not
 	switch outcome {
 	case "nothing":
 		r.claim.NotExecuted("nothing happened")
@@ -269,17 +316,27 @@ func (m machine) Settle(t *rapid.T) {
 	case "unknown":
 		r.claim.Unknown("timeout")
 		w.change(func() { r.doubted = true })
+	case "overdue":
+		r.claim.Overdue("late")
+		w.change(func() { r.doubted, r.overdue = true, true })
 	case "completed":
 		r.claim.Completed()
 		w.change(func() { r.answer = fmt.Sprint("answer ", r.fence) })
 		o.Response = stet.Response{Status: 201, Body: []byte(r.answer)}
 	}
-	w.networkFaults(t)
 	err := w.holding(t, r, func() error { return r.claim.Settle(w.ctx, o) })
 	w.change(func() {
-		r.over = outcome != "unknown" || again || err != nil
-		if err == nil && outcome == "completed" {
+		if outcome == "unknown" || outcome == "overdue" { // whether the store has heard it or not, the handler may learn more
+			return
+		}
+		r.over, r.overdue = true, false
+		switch {
+		case outcome != "completed":
+		case err == nil:
 			w.tell(t, r.life, r.answer)
+		case !errors.Is(err, stet.ErrFenced) && !o.Withheld && !again:
+			r.handed = true
+			w.seen.handed++
 		}
 	})
 }
@@ -323,8 +380,9 @@ func (m machine) Fail(t *rapid.T) {
 	case "crash":
 		w.change(func() {
 			h.cut = true
+			h.ended = true
 			for _, r := range w.runs {
-				r.over = r.over || r.host == h
+				r.over, r.overdue = r.over || r.host == h, r.overdue && r.host != h
 			}
 		})
 		w.hosts[i] = w.start()

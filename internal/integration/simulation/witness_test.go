@@ -2,8 +2,10 @@ package simulation
 
 import (
 	"bytes"
+	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/stet-dev/stet"
 )
@@ -23,6 +25,10 @@ func (w *world) witness(by *host, was, is *stet.Record) {
 	}
 	if is.State == stet.Running && (was == nil || was.Fence() != is.Fence()) {
 		w.begun = is.Version
+	}
+	w.noteAnswers(is)
+	if was != nil {
+		w.about(was, is)
 	}
 	switch {
 	case is.State == stet.Running && is.Point != string(is.Progress): // a step's point and its progress are the same here
@@ -94,7 +100,7 @@ func (w *world) moved(by *host, was, is *stet.Record) {
 	case stet.Running:
 		w.ran(by, was, is)
 	case stet.Unknown:
-		w.doubted(was, is)
+		w.doubted(by, was, is)
 	case stet.Completed:
 		purged, expired := is.State == stet.Expired && is.Note != nil, is.State == stet.Expired && was.Over()
 		same := is.State == stet.Completed && is.Status == was.Status && reflect.DeepEqual(was.Response, is.Response)
@@ -102,7 +108,7 @@ func (w *world) moved(by *host, was, is *stet.Record) {
 			w.t.Errorf("I3: what was completed is %v", is.State)
 		}
 	case stet.Retryable:
-		contradicted := is.State == stet.Unknown && is.Cause == "contradicted" && is.Note != nil && is.Attempt == was.Attempt
+		contradicted := is.State == stet.Unknown && (is.Cause == "contradicted" || w.doubled(by, is)) && is.Note != nil && is.Attempt == was.Attempt
 		if is.State != stet.Expired && is.State != stet.Retryable && (is.State != stet.Running || is.Attempt != was.Attempt+1) && !contradicted {
 			w.t.Errorf("I3: what may be retried is %v", is.State)
 		}
@@ -156,21 +162,37 @@ func (w *world) taken(was, is *stet.Record) { // I1
 		w.t.Errorf("I1: a run was taken over: over %v, allowed %v, published %v", was.Over(), rule, published)
 	}
 	w.risked[is.CreatedAt] = true
+	if holder := w.granted(&was.Head); holder != nil {
+		holder.left = true
+	}
 }
 
 // doubted: what is unknown stays so until it is resolved, with evidence.
-func (w *world) doubted(was, is *stet.Record) { // I6, I14, I16; W20, W21
+func (w *world) doubted(by *host, was, is *stet.Record) { // I6, I14, I16; W20, W21
 	holder := w.granted(&was.Head)
-	late := holder != nil && holder.doubted && is.Note == nil
+	lapsed := was.Cause == "lease-lapsed" || was.Cause == "not-resumed"
+	// It knows best if its client has its answer, or no other has said that the outcome is unknown.
+	late := holder != nil && holder.host == by && is.Note == nil && (holder.handed || holder.doubted && !lapsed)
+	override := is.Note != nil && is.Note.Who == blind
 	switch is.State {
 	case stet.Unknown:
 		if is.Attempt != was.Attempt || !bytes.Equal(is.Progress, was.Progress) || is.Published != was.Published {
 			w.t.Error("I6: what is unknown was changed, and is unknown still")
 		}
+		w.attested(by, holder, was, is)
 		return
 	case stet.Retryable:
+		if was.Response != nil && !override {
+			w.t.Error("K02: a key was freed against the answer of its handler")
+		}
 		w.released(was, is)
 	case stet.Completed:
+		if was.Response != nil && !override {
+			w.seen.adopted++
+			if !reflect.DeepEqual(was.Response, is.Response) && is.Kept != stet.KeptStatus || was.Status != is.Status {
+				w.t.Errorf("K02: the handler's answer was held, and the result is another: %d with %d bytes", is.Status, is.Size)
+			}
+		}
 		w.happened(is, late && is.Response != nil && string(is.Response.Body) == holder.answer)
 	case stet.Running, stet.Expired:
 		w.t.Errorf("I6: what is unknown is %v", is.State)
@@ -180,8 +202,54 @@ func (w *world) doubted(was, is *stet.Record) { // I6, I14, I16; W20, W21
 	}
 }
 
+// attested: what is unknown may hold an answer of its own run, and says until when that works. Only
+// the process of that run knows either (K01, K05).
+func (w *world) attested(by *host, holder *run, was, is *stet.Record) {
+	own := holder != nil && holder.host == by
+	switch {
+	case w.doubled(by, is):
+	case is.Took != was.Took && (!own || !holder.spoken):
+		w.t.Error("K01: it was said when the run of another ended")
+	case !reflect.DeepEqual(was.Response, is.Response) && (!own || is.Response == nil || string(is.Response.Body) != holder.answer):
+		w.t.Error("K01: an unknown record holds the answer of another run")
+	}
+}
+
+// doubled reports whether a process says of a record that an earlier execution has had its effect
+// after all, and one of its own has.
+func (w *world) doubled(by *host, is *stet.Record) bool {
+	return is.Cause == stet.CauseDoubleEffect && is.Note != nil && slices.ContainsFunc(w.runs, func(r *run) bool {
+		own := saidBy(is.Note, who) || saidBy(is.Note, by.name) && r.host == by && r.answer != ""
+		return r.id == is.ID && r.fence < is.Fence() && own
+	})
+}
+
+// saidBy reports whether the proof of a double effect came from a process, or from a person.
+func saidBy(n *stet.Note, name string) bool {
+	return strings.Contains(n.Evidence+":", ", says "+name+":")
+}
+
+// blind is who frees keys against what speaks against it.
+const blind = "bob"
+
+// noteAnswers takes down which runs' answers have come into a record.
+func (w *world) noteAnswers(is *stet.Record) {
+	for _, r := range w.runs {
+		if r.id == is.ID {
+			r.placed = r.placed || r.answer != "" && is.Response != nil && string(is.Response.Body) == r.answer
+			twice := is.Note != nil && is.Note.Action == stet.CauseDoubleEffect && saidBy(is.Note, r.host.name) &&
+				strings.HasPrefix(is.Note.Evidence, fmt.Sprintf("attempt %d was answered", r.fence-r.life.UnixMicro()))
+			r.ruled = r.ruled || is.State == stet.Completed && is.Fence() == r.fence || twice
+		}
+	}
+}
+
 // released: a retry may run. Then nothing has happened, and nothing can any more.
 func (w *world) released(was, is *stet.Record) { // I1, I14
+	if is.Note != nil && is.Note.Who == blind {
+		w.risked[is.CreatedAt] = true
+		return
+	}
 	done, open := w.effects(is.ID, is.CreatedAt, nil)
 	if published := w.published(is.ID, is.CreatedAt); len(done) > 0 || open || published {
 		w.t.Errorf("I14: a %v record was released: effects %d, one may still come %v, published %v", was.State, len(done), open, published)

@@ -36,7 +36,10 @@ type setting struct {
 }
 
 // counts are what histories were made of.
-type counts struct{ executed, effects, replayed, fenced, resolved, again, late int }
+type counts struct {
+	executed, effects, replayed, fenced, resolved, again, late int
+	handed, adopted, heeded, unheeded, unplaced, doubled       int // see [run], [world.doubted], [machine.Notify] and [world.account]
+}
 
 // world is what one history happens in.
 type world struct {
@@ -58,14 +61,26 @@ type world struct {
 	notes  int              // that the history has to have
 	fences map[stet.Key]int64
 	runs   []*run
-	risked map[time.Time]bool // lives that were allowed to run again after a lapse
+	risked map[time.Time]bool // lives that were allowed to run again after a lapse, or were freed against what speaks against it
 	told   map[time.Time]string
+
+	notices []*notice
 }
 
 // host is a process.
 type host struct {
 	*stet.Engine
-	cut bool // off from the store; under world.mu
+	name  string
+	cut   bool             // off from the store; under world.mu
+	ended bool             // it was killed
+	told  map[outcome]bool // what it has said of executions whose outcome no record takes, or takes as the second
+}
+
+// outcome is what an event names of an execution.
+type outcome struct {
+	id      stet.ID
+	attempt int
+	fence   int64 // 0: the event names the attempt
 }
 
 // run is one execution of a handler.
@@ -77,13 +92,21 @@ type run struct {
 	life    time.Time
 	fence   int64
 	lease   time.Time // its end, by the store's clock, as the holder knows it
+	began   time.Time // by the store's clock
 	answer  string    // what the handler settled with
 	doubted bool      // it was settled as unknown once
+	overdue bool      // ... and the handler is still at work
+	handed  bool      // its client was given the answer, and the store had not taken it
+	placed  bool      // the answer came into a record, as the result or as evidence
+	ruled   bool      // its record was completed without it
+	left    bool      // another went on with it after a lapse, which its rule allows
+	spoken  bool      // its handler has said what became of it, or has returned
 	steps   int
 	over    bool // the handler does nothing any more
 
 	published     bool // bytes of its answer have left
 	sent, arrived bool // the message to the provider
+	sentAt        time.Time
 	voided        bool // the provider will refuse it
 	proven        bool // the handler said that it sent nothing, and nothing was sent
 }
@@ -97,8 +120,8 @@ func newWorld(ctx context.Context, t *rapid.T, s setting, seen *counts) *world {
 }
 
 func (w *world) start() *host {
-	h := &host{}
-	e, err := stet.New(&line{w.store, w, h}, stet.Config{Holder: fmt.Sprint("process ", len(w.all))})
+	h := &host{name: fmt.Sprint("process ", len(w.all)), told: map[outcome]bool{}}
+	e, err := stet.New(&line{w.store, w, h}, stet.Config{Holder: h.name, Observe: func(ev stet.Event) { w.observe(h, ev) }})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -109,12 +132,52 @@ func (w *world) start() *host {
 
 // end lets what engines do by themselves come to its end: a bubble waits for that.
 func (w *world) end() {
-	w.mu.Lock()
-	w.losses = nil
-	w.mu.Unlock()
+	w.change(func() { w.losses = nil })
+	for _, r := range w.runs {
+		if r.doubted {
+			r.claim.Returned(w.ctx) // it attends no longer
+		}
+	}
+	after(beat)
 	for _, h := range w.all {
 		_ = h.Drain(w.ctx)
 	}
+}
+
+// observe takes down what a process says of results that do not end where they were to.
+func (w *world) observe(h *host, ev stet.Event) {
+	if ev.Kind != stet.Unplaced && ev.Kind != stet.DoubleEffect {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ev.Kind == stet.Unplaced {
+		w.seen.unplaced++
+		h.told[outcome{ev.ID, ev.Attempt, 0}] = true
+		return
+	}
+	w.seen.doubled++
+	h.told[outcome{ev.ID, 0, ev.Fence}] = true
+}
+
+// account checks in the end that nothing was forgotten that a process knew: each answer came into a
+// record, or the record had its result by evidence before, or the process has said that no record
+// takes it. Only a process that was killed takes what it knows with it.
+func (w *world) account() { // K03, W5
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.runs {
+		said := r.host.told[outcome{r.id, int(r.fence - r.life.UnixMicro()), 0}] || r.host.told[outcome{r.id, 0, r.fence}]
+		if r.answer != "" && !r.host.ended && !r.placed && !r.ruled && !said && !r.left {
+			w.t.Errorf("K03: the answer of attempt %d was forgotten, handed out %v", r.fence-r.life.UnixMicro(), r.handed)
+		}
+	}
+}
+
+// working reports whether the store knows that the handler of r is at work.
+func (w *world) working(r *run) bool {
+	is := w.stored(r.id)
+	return is != nil && is.Fence() == r.fence && (is.State == stet.Running && !is.Over() || is.Attended())
 }
 
 // now is by the store's clock.
@@ -152,7 +215,7 @@ func (w *world) effects(id stet.ID, life time.Time, but *run) (done []*run, open
 		if r.arrived {
 			done = append(done, r)
 		}
-		open = open || r.mayArrive(w.now())
+		open = open || r.mayArrive(w)
 	}
 	return done, open
 }
@@ -163,7 +226,20 @@ func (w *world) published(id stet.ID, life time.Time) bool {
 }
 
 // mayArrive reports whether r may still have an effect that it has not had yet.
-func (r *run) mayArrive(now time.Time) bool {
-	silent := (r.over || r.doubted) && !r.sent
-	return !r.arrived && !r.voided && !r.proven && !silent && now.Before(r.lease.Add(flight))
+func (r *run) mayArrive(w *world) bool {
+	switch {
+	case r.arrived, r.voided, r.proven:
+		return false
+	case r.sent:
+		last := r.lease
+		if r.sentAt.After(last) {
+			last = r.sentAt
+		}
+		return w.now().Before(last.Add(flight))
+	case r.over, r.doubted && !r.overdue:
+		return false
+	case r.overdue:
+		return w.working(r)
+	}
+	return w.now().Before(r.lease.Add(flight))
 }

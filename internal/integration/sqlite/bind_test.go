@@ -153,7 +153,7 @@ func TestWhatGoesOnBesideATransaction(t *testing.T) {
 	reading, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	heads, _, err := s.List(reading, stet.Query{})
-	found, ferr := finder(t, s).Find(reading, "ch_1")
+	found, ferr := finder(t, s).Find(reading, "", "ch_1")
 	changes, _, herr := historian(t, s).History(reading, stet.HistoryQuery{})
 	if len(heads) != 2 || len(found) != 0 || len(changes) != 0 || errors.Join(err, ferr, herr) != nil {
 		t.Errorf("listed %d, found %d, %d changes: %v", len(heads), len(found), len(changes), errors.Join(err, ferr, herr))
@@ -164,7 +164,7 @@ func TestWhatGoesOnBesideATransaction(t *testing.T) {
 	if got, err := s.Get(t.Context(), other.ID); err != nil || got.Version != other.Version {
 		t.Errorf("what its caller gave up has happened: %v, %v", got.State, err)
 	}
-	if found, err := finder(t, s).Find(reading, "ch_1"); err != nil || len(found) != 1 {
+	if found, err := finder(t, s).Find(reading, "", "ch_1"); err != nil || len(found) != 1 {
 		t.Errorf("after the commit %d are found, %v", len(found), err)
 	}
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -243,5 +244,33 @@ func TestDamagedRecordsHideNobody(t *testing.T) {
 	}
 	if _, _, err := s.List(t.Context(), stet.Query{After: "key-02"}); err == nil || strings.Contains(err.Error(), "key-02") {
 		t.Errorf("a cursor of another store: %v", err)
+	}
+}
+
+// An index that hides a row: its key is refused, and the check of the whole file finds it (S06).
+func TestIndexThatHides(t *testing.T) {
+	path := file(t)
+	db := database(t, path)
+	s := over(t, db, sqlstore.Config{})
+	r := create(t, s, "mine")
+	must(t, errors.Join(s.Close(), db.Close()))
+	b, err := os.ReadFile(path)
+	must(t, err)
+	copy(b[bytes.LastIndex(b, []byte("mine")):], "your")
+	must(t, os.WriteFile(path, b, 0o600))
+	s = open(t, path)
+	r.Version = draw()
+	if _, err := s.Create(t.Context(), r); !errors.Is(err, stet.ErrCorrupt) || !strings.Contains(err.Error(), "REINDEX") {
+		t.Errorf("Create: %v", err)
+	}
+	reaper, _ := stet.As[stet.Reaper](s)
+	if _, err := reaper.Reap(t.Context(), 10); !errors.Is(err, stet.ErrCorrupt) { // it compares some rows with each call
+		t.Errorf("Reap: %v", err)
+	}
+	v, _ := stet.As[interface {
+		Verify(ctx context.Context) ([]string, error)
+	}](s)
+	if found, err := v.Verify(t.Context()); err != nil || len(found) == 0 || strings.Contains(found[0], "mine") {
+		t.Errorf("found %q, %v", found, err)
 	}
 }

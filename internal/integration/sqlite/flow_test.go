@@ -10,6 +10,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/flow"
+	"github.com/stet-dev/stet/internal/execution"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
@@ -51,12 +52,12 @@ func TestResolvedPhaseGoesOnToALocalOne(t *testing.T) {
 	if _, err := f.Do(t.Context(), ask, order{}); !errors.Is(err, flow.ErrUnknown) {
 		t.Fatal(err)
 	}
-	found := flow.Evidence[order]{Made: true, DownstreamID: "ch_7", Learn: func(o *order) error { o.Charge = "ch_7"; return nil }}
+	found := flow.Evidence[order]{Phase: "charge", Made: true, DownstreamID: "ch_7", Learn: func(o *order) error { o.Charge = "ch_7"; return nil }}
 	clerk := stet.Note{Who: "clerk", Why: "the provider's console", Evidence: "ch_7"}
-	if err := f.Resolve(t.Context(), ask.ID, found, clerk); err != nil {
+	if err := f.Resolve(t.Context(), ask.ID, execution.Of(t.Context(), e, ask.ID), found, clerk); err != nil {
 		t.Fatal(err)
 	}
-	if heads, err := e.Operator().Find(t.Context(), "ch_7"); err != nil || len(heads) != 1 || heads[0].Point != "book" {
+	if heads, err := e.Operator().Find(t.Context(), "", "ch_7"); err != nil || len(heads) != 1 || heads[0].Point != "book" {
 		t.Errorf("by the provider's id: %+v, %v", heads, err)
 	}
 
@@ -64,12 +65,13 @@ func TestResolvedPhaseGoesOnToALocalOne(t *testing.T) {
 	if _, err := f.Do(t.Context(), ask, order{}); !errors.Is(err, flow.ErrUnknown) {
 		t.Fatal(err)
 	}
-	if err := f.Resolve(t.Context(), ask.ID, found, clerk); !errors.Is(err, stet.ErrState) {
+	found.Phase = "book"
+	if err := f.Resolve(t.Context(), ask.ID, execution.Of(t.Context(), e, ask.ID), found, clerk); !errors.Is(err, stet.ErrState) {
 		t.Errorf("a local phase was vouched for: %v", err)
 	}
 	lost = false
 	step := stet.Step{Point: "book", Progress: []byte(`{"flow":"order","schema":1,"state":{"Charge":"ch_7"}}`)}
-	if _, err := e.Operator().Reopen(t.Context(), ask.ID, 0, step, clerk); err != nil {
+	if _, err := e.Operator().Reopen(t.Context(), ask.ID, execution.Of(t.Context(), e, ask.ID), step, clerk); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := (flow.Completer{Engine: e, Flows: []flow.Resumer{f}}).Round(t.Context()); n != 1 || err != nil {

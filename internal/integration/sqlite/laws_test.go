@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	driver "modernc.org/sqlite"
+
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/integration/wrapped"
 	"github.com/stet-dev/stet/internal/sqltext"
@@ -44,6 +46,8 @@ var backend = storetest.Backend{
 		return tx, tx.Commit, tx.Rollback
 	},
 	Tamper: tamper,
+	Backup: backup,
+	Empty:  empty,
 }
 
 // tamper changes a row as another program would: the checksum of the head fits, unless that is what
@@ -80,6 +84,43 @@ func tamper(t testing.TB, s stet.Store, id stet.ID, with storetest.Tampering) {
 	}
 	if n, err := res.RowsAffected(); n != 1 || err != nil {
 		t.Fatalf("%d rows were tampered with, %v", n, err)
+	}
+}
+
+// backup is what sqlite3's .backup and .restore do, with other programs at work.
+func backup(t testing.TB, s stet.Store) (restore func()) {
+	t.Helper()
+	db, copied := s.(owner).db, filepath.Join(t.TempDir(), "backup.db")
+	if _, err := db.ExecContext(t.Context(), "VACUUM INTO ?", copied); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		conn, err := db.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = conn.Raw(func(c any) error {
+			b, err := c.(interface {
+				NewRestore(from string) (*driver.Backup, error)
+			}).NewRestore(copied)
+			if err != nil {
+				return err
+			}
+			_, err = b.Step(-1)
+			return errors.Join(err, b.Finish())
+		})
+		if err := errors.Join(err, conn.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func empty(t testing.TB, s stet.Store) {
+	t.Helper()
+	for _, table := range []string{"stet_records", "stet_history", "stet_outbox", "stet_store"} {
+		if _, err := s.(owner).db.ExecContext(t.Context(), "DELETE FROM "+table); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -26,6 +26,7 @@ func TestMain(m *testing.M) {
 
 var parts = map[string]func(path string) int{
 	"racer": racer,
+	"late":  late,
 }
 
 // database opens the file at path and makes its tables.

@@ -105,7 +105,7 @@ func TestPrintedSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer byHand.Close()
-	if _, err := byHand.Exec(sqlstore.SQLite.SQL()); err != nil {
+	if _, err := byHand.Exec(sqlstore.SQLite.SQL(0)); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := dump(byHand), dump(database(t, file(t))); got != want {

@@ -48,6 +48,22 @@ func redisOn(t testing.TB, port int, extra ...string) *Server {
 	return s
 }
 
+// NewRedisWithFile returns a Redis of the test's own that has its settings in a file, and the file.
+// It keeps nothing on a disk.
+func NewRedisWithFile(t testing.TB) (s *Server, file string) {
+	t.Helper()
+	s = newRedis(t)
+	s.Kill(t)
+	file = filepath.Join(s.dir, "redis.conf")
+	text := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsave \"\"\nprotected-mode no\nappendonly no\n", s.port(), s.dir)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.args = []string{file}
+	s.Start(t)
+	return own(t, s), file
+}
+
 func redisReady(addr string) error {
 	got, err := ask(addr, []byte("PING\r\n"), 5)
 	if err == nil && string(got) != "+PONG" {
@@ -164,10 +180,10 @@ func Sentinel(t testing.TB, name string, master *Server) *Server {
 	return own(t, s)
 }
 
-// Lock makes a Redis want a password.
+// Lock makes a Redis, or a sentinel, want a password.
 func (s *Server) Lock(t testing.TB, password string) {
 	t.Helper()
-	must(t, s, "CONFIG SET requirepass "+password)
+	must(t, s, "ACL SETUSER default resetpass >"+password) // a sentinel has no requirepass to set
 }
 
 func (s *Server) port() string {

@@ -186,6 +186,9 @@ func (s *Server) Start(t testing.TB) {
 	}
 }
 
+// TryStart is Start for a server that may be damaged.
+func (s *Server) TryStart() error { return s.start() }
+
 func (s *Server) start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -16,10 +18,33 @@ import (
 var postgres, mariadb shared
 
 // Postgres returns the shared Postgres, which survives its own crash but not the machine's: it
-// syncs, as the store demands, but its files are in memory.
+// syncs, as the store demands, but its files are in memory. Sessions with synchronous_commit=on
+// wait for a standby that is not there.
 func Postgres(t testing.TB) *Server {
 	t.Helper()
-	return postgres.get(t, func(t testing.TB) *Server { return newPostgres(t, memory(), "-c", "max_wal_size=256MB") })
+	return postgres.get(t, func(t testing.TB) *Server {
+		return newPostgres(t, memory(), "-c", "max_wal_size=256MB", "-c", "synchronous_standby_names=absent", "-c", "synchronous_commit=local")
+	})
+}
+
+// Standby returns a standby of the primary s, a Postgres of the test's own, which the name is for
+// synchronous_standby_names.
+func (s *Server) Standby(t testing.TB, name string) *Server {
+	t.Helper()
+	host, port, err := net.SplitHostPort(s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := directory(t, "", "postgres", s.owner)
+	data := filepath.Join(dir, "data")
+	prepare(t, dir, s.owner, filepath.Join(filepath.Dir(s.kind.program), "pg_basebackup"), "-D", data, "-h", host, "-p", port, "-U", "postgres",
+		"--checkpoint=fast", "--no-sync", "--write-recovery-conf")
+	at := ports(t, 1)[0]
+	standby := &Server{Addr: address(at), dir: dir, owner: s.owner, kind: s.kind}
+	standby.args = []string{"-D", data, "-p", strconv.Itoa(at), "-k", dir, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=300",
+		"-c", "shared_buffers=64MB", "-c", "cluster_name=" + name}
+	standby.Start(t)
+	return own(t, standby)
 }
 
 // NewPostgres returns a Postgres of the test's own, with settings such as "fsync=off" on top of the
@@ -50,6 +75,52 @@ func newPostgres(t testing.TB, in string, extra ...string) *Server {
 		"-c", "shared_buffers=64MB"}, extra...)
 	s.Start(t)
 	return s
+}
+
+// Data is the directory of what a Postgres or a MariaDB keeps.
+func (s *Server) Data() string { return filepath.Join(s.dir, "data") }
+
+// Keep copies all that a stopped server keeps, with its owners. restore puts it back, once the
+// server is stopped again.
+func (s *Server) Keep(t testing.TB) (restore func()) {
+	t.Helper()
+	kept := filepath.Join(t.TempDir(), "data")
+	copyAll := func(from, to string) {
+		if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	copyAll(s.Data(), kept)
+	return func() {
+		t.Helper()
+		if err := os.RemoveAll(s.Data()); err != nil {
+			t.Fatal(err)
+		}
+		copyAll(kept, s.Data())
+	}
+}
+
+// Flip turns a bit of a file over, which stays its owner's.
+func Flip(t testing.TB, path string, bit int) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b [1]byte
+	if _, err = f.ReadAt(b[:], int64(bit/8)); err == nil {
+		b[0] ^= 1 << (bit % 8)
+		_, err = f.WriteAt(b[:], int64(bit/8))
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Checksums has a Postgres that is stopped write checksums into its pages.
+func (s *Server) Checksums(t testing.TB) {
+	t.Helper()
+	prepare(t, s.dir, s.owner, filepath.Join(filepath.Dir(s.kind.program), "pg_checksums"), "--enable", "--no-sync", "-D", s.Data())
 }
 
 // PostgresDSN names a database of a Postgres; "postgres" is there from the beginning.

@@ -51,6 +51,12 @@ func Backend(b storetest.Backend) storetest.Backend {
 	if unconfirmed != nil {
 		b.Unconfirmed = func(t testing.TB, s stet.Store) func() { return unconfirmed(t, s.(stack).back) }
 	}
+	if backup := b.Backup; backup != nil {
+		b.Backup = func(t testing.TB, s stet.Store) func() { return backup(t, s.(stack).back) }
+	}
+	if empty := b.Empty; empty != nil {
+		b.Empty = func(t testing.TB, s stet.Store) { empty(t, s.(stack).back) }
+	}
 	return b
 }
 

@@ -2,7 +2,16 @@
 -- it is due, its lifetime in ms (0: none), and if it has any: the place of its tag, its downstream
 -- key, its downstream id.
 local have = redis.call('GET', KEYS[1])
-if have then return { now, have } end
+if have then
+  -- Only what fits leaves the server: a large body is left, and how many bytes it has is told.
+  if #have > 65536 then
+    local key, id, size = struct.unpack('>I4I4I4', have, 59)
+    size = 70 + key + id + size
+    if size > #have then size = 70 end -- it is torn, which its reader sees
+    if #have - size > 65536 then return { now, string.sub(have, 1, size), #have - size } end
+  end
+  return { now, have }
+end
 local instants = now .. now .. (string.byte(ARGV[1], 10) == 2 and now or '0000000000000000')
 if ARGV[4] == '0' then
   redis.call('SET', KEYS[1], instants .. ARGV[1])

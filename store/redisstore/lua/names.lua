@@ -27,10 +27,14 @@ local function rename(old1, old2, new1, new2, ms)
   end
 end
 
--- names are those that a record has now. Few have any.
+-- names are those that a record has now. Few have any. While their slot is on its way to another server, this fails if that has
+-- the sets already, before anything was written.
 local function names(have)
   if string.sub(have, 59, 66) == '\0\0\0\0\0\0\0\0' then return '', '' end
   local key, id = struct.unpack('>I4I4', have, 59)
   have = redis.call('GETRANGE', KEYS[1], 70, 69 + key + id)
+  local of = KEYS[2] .. ':name:'
+  redis.call('EXISTS', of .. string.sub(have, 1, key))
+  redis.call('EXISTS', of .. string.sub(have, key + 1))
   return string.sub(have, 1, key), string.sub(have, key + 1)
 end

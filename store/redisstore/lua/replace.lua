@@ -20,6 +20,11 @@ if ARGV[8] == 'keep' then
   body = redis.call('GETRANGE', KEYS[1], size, -1)
 end
 local key, id = names(have)
+-- The history is first: a user without rights to it changes nothing.
+if ARGV[10] and ARGV[10] ~= '' then
+  redis.call('XADD', KEYS[2] .. ':history', '*', 'm', string.sub(KEYS[1], #KEYS[2] + 4),
+    'f', string.byte(have, 58), 't', string.byte(ARGV[1], 10), 'a', now, 'n', ARGV[10])
+end
 if ARGV[9] == 'new' then
   created = now
   redis.call('ZADD', KEYS[2], '-' .. now, string.sub(KEYS[1], #KEYS[2] + 2))
@@ -38,10 +43,6 @@ else
   redis.call('ZREM', KEYS[2], 't' .. due)
 end
 if key .. id ~= '' or ARGV[11] then rename(key, id, ARGV[11] or '', ARGV[12] or '', ARGV[4]) end
-if ARGV[10] and ARGV[10] ~= '' then
-  redis.call('XADD', KEYS[2] .. ':history', '*', 'm', string.sub(KEYS[1], #KEYS[2] + 4),
-    'f', string.byte(have, 58), 't', string.byte(ARGV[1], 10), 'a', now, 'n', ARGV[10])
-end
 -- Caches of results listen, for a hash of the member: the channel does not say what keys there are. A
 -- user without the right to publish has replaced the record all the same.
 if string.byte(have, 58) == 2 then

@@ -42,7 +42,7 @@ func verbs(ctx context.Context, s stet.Store, key stet.Key) map[string]error {
 		errs["Wait"] = w.Wait(ctx, r.ID, 99)
 	}
 	if f, ok := stet.As[stet.Finder](s); ok {
-		_, errs["Find"] = f.Find(ctx, "ch_1")
+		_, errs["Find"] = f.Find(ctx, "", "ch_1")
 	}
 	if h, ok := stet.As[stet.Historian](s); ok {
 		_, _, errs["History"] = h.History(ctx, stet.HistoryQuery{ID: r.ID})

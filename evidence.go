@@ -1,0 +1,227 @@
+package stet
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Execution names one execution of a key, for a statement about what became of it. The key alone
+// names none: it is executed again after proof that nothing happened, and in each new life. All
+// that is given has to match the record, else the statement is about another execution and changes
+// nothing. What suffices is the Fence; the Version; the Attempt together with At; and, for the
+// statement that the effect happened, the DownstreamKey. Anything less is [ErrUnnamed].
+type Execution struct {
+	// Fence is what the handler and systems further down were told: [Head.Fence].
+	Fence int64
+	// Version is that of the record as the one who decides saw it.
+	Version Version
+	// Attempt counts within a life of the key, and begins at 1 in each: see [Head].Attempt.
+	Attempt int
+	// At is an instant between the begin and the end of the attempt. Compared with the store's
+	// clock, a clock that is wrong by more than the time between two lives makes it worthless: give
+	// the Fence where it is known.
+	At time.Time
+	// DownstreamKey is the key that a system further down was sent for the effect: the record's
+	// [Head].DownstreamKey, or [Head.LifeKey]. It names a life of the key and no attempt. That
+	// suffices for the statement that the effect happened, which holds for the whole life. It never
+	// suffices for the opposite, since an earlier attempt may be meant.
+	DownstreamKey string
+	// DownstreamID is the id that a system further down has given the effect: the record's
+	// [Head].DownstreamID. It names no execution, and has to match where it is given.
+	DownstreamID string
+}
+
+// Execution names the execution that the record is about.
+func (h *Head) Execution() Execution { return Execution{Fence: h.Fence()} }
+
+// ErrUnnamed is returned for a statement that does not say which execution it is about.
+var ErrUnnamed = errors.New("stet: the statement does not say which execution it is about")
+
+var (
+	errUnnamedEffect = fmt.Errorf("%w: give its fence (Stet-Fence), its attempt with an instant within it, the downstream key of its life, "+
+		"or the version of the record that it was decided on", ErrUnnamed)
+	errUnnamedRelease = fmt.Errorf("%w: that nothing happened has to name its fence (Stet-Fence), its attempt with an instant within it, "+
+		"or the version of the record that it was decided on: a key further down may be an earlier attempt's", ErrUnnamed)
+)
+
+// Names returns nil if x names the execution that h is about, for a statement about what became of
+// it: that it happened, or that it did not. Else it is [ErrUnnamed], [ErrOtherAttempt], or
+// [ErrStale] if h has another version.
+func (x Execution) Names(h *Head, happened bool) error {
+	if err := x.named(happened); err != nil {
+		return err
+	}
+	if x.Version != 0 && x.Version != h.Version {
+		return ErrStale
+	}
+	return x.matches(h)
+}
+
+// named returns an error if x names too little for a statement that the effect happened, or that it
+// did not.
+func (x *Execution) named(happened bool) error {
+	switch {
+	case x.Fence != 0, x.Version != 0, x.Attempt != 0 && !x.At.IsZero():
+		return nil
+	case happened && x.DownstreamKey != "":
+		return nil
+	case happened:
+		return errUnnamedEffect
+	}
+	return errUnnamedRelease
+}
+
+// matches returns an error if x names another execution than the record's.
+func (x *Execution) matches(h *Head) error {
+	switch {
+	case x.Fence != 0 && x.Fence != h.Fence(),
+		x.Attempt != 0 && x.Attempt != h.Attempt,
+		!x.At.IsZero() && (x.At.Before(h.CreatedAt) || x.At.After(h.AsOf)),
+		x.DownstreamKey != "" && x.DownstreamKey != h.DownstreamKey && x.DownstreamKey != h.LifeKey(),
+		x.DownstreamID != "" && x.DownstreamID != h.DownstreamID:
+		return ErrOtherAttempt
+	}
+	return nil
+}
+
+// earlier reports whether x names an execution of the record's life that came before the record's.
+func (x *Execution) earlier(h *Head) bool {
+	born := h.CreatedAt.UnixMicro()
+	switch {
+	case x.Fence != 0:
+		return x.Fence > born && x.Fence < h.Fence()
+	case x.Attempt != 0 && !x.At.IsZero():
+		return x.Attempt < h.Attempt && !x.At.Before(h.CreatedAt)
+	}
+	return false
+}
+
+// LifeKey is what [Claim.DownstreamKey] returns, for those who have the record alone. It names this
+// life of the key to systems further down: the same for all attempts of a life,
+// and another for each life, scope and key. It is opaque, in 43 characters of base64url, and holds
+// nothing that the key could be read from. The store has to have stamped CreatedAt.
+func (h *Head) LifeKey() string {
+	const usual = 256 // bytes; no memory is taken for them
+	text := make([]byte, 0, usual)
+	for _, part := range [...]string{"stet life", string(h.Scope), string(h.Key)} {
+		text = binary.BigEndian.AppendUint64(text, uint64(len(part)))
+		text = append(text, part...)
+	}
+	text = binary.BigEndian.AppendUint64(text, uint64(h.CreatedAt.UnixMicro()))
+	sum := sha256.Sum256(text)
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// held is what is known of the handler's own answer to a record in doubt.
+type held uint8
+
+const (
+	heldNothing held = iota
+	heldAnswer       // an answer that came too late, whole or with its headers
+	heldStatus       // ... of which the status and the size are known alone
+)
+
+func holds(h *Head, b *Body) held {
+	switch {
+	case b.Response == nil:
+		return heldNothing
+	case h.Kept == KeptWhole:
+		return heldAnswer
+	}
+	return heldStatus
+}
+
+// conclusion is what becomes of a record in doubt on evidence: Completed with an answer, or
+// Retryable.
+type conclusion struct {
+	state    State
+	response *Response // nil: the status alone
+	status   int
+	size     int64
+	kept     Kept
+}
+
+// conclude is the one place where evidence meets what is held of the handler's own answer. Evidence
+// decides whether the effect happened; the handler's own answer, if there is one, decides what
+// retries receive. Evidence that contradicts that answer ends nothing, unless it is overridden.
+func (r *Resolution) conclude(h *Head, b *Body) (conclusion, error) {
+	own := holds(h, b)
+	switch {
+	case r.Response == nil && h.Published:
+		return conclusion{}, fmt.Errorf("%w: bytes of an answer have left, so that it did happen", ErrState)
+	case r.Response == nil && own != heldNothing && !r.Override:
+		return conclusion{}, ErrContradicted
+	case r.Response == nil:
+		return conclusion{state: Retryable}, nil
+	case own != heldNothing && r.agrees(h, b, own):
+		return conclusion{Completed, b.Response, h.Status, h.Size, h.Kept}.published(h), nil
+	case own != heldNothing && !r.Override:
+		return conclusion{}, fmt.Errorf("%w: it was answered %d", ErrContradicted, h.Status)
+	case h.Published && r.Kept != KeptStatus:
+		return conclusion{}, fmt.Errorf("%w: bytes of an answer have left, and another may not follow: give the status alone", ErrState)
+	}
+	return conclusion{Completed, r.Response, r.Response.Status, int64(len(r.Response.Body)), r.Kept}, nil
+}
+
+// published is what is left of an answer whose first bytes were sent before it was stored: another
+// client must not receive it as if it were whole.
+func (e conclusion) published(h *Head) conclusion {
+	if h.Published {
+		e.kept = KeptStatus
+	}
+	return e
+}
+
+// agrees reports whether the evidence may be about the answer that is held: both are successes, or
+// both are the same kind of failure, and a body that the evidence claims to be the answer's is the
+// same.
+func (r *Resolution) agrees(h *Head, b *Body, own held) bool {
+	if succeeded(r.Response.Status) != succeeded(h.Status) || !succeeded(h.Status) && r.Response.Status/100 != h.Status/100 {
+		return false
+	}
+	switch {
+	case r.Substitute, r.Kept != KeptWhole, len(r.Response.Body) == 0: // it claims no body
+		return true
+	case own == heldStatus:
+		return int64(len(r.Response.Body)) == h.Size
+	}
+	return bytes.Equal(r.Response.Body, b.Response.Body)
+}
+
+// repeats reports whether the evidence says of a record that has a result what the record says. A
+// result that was found out by evidence may have another body than the handler's answer had.
+func (r *Resolution) repeats(h *Head, b *Body) bool {
+	again, own := *r, heldStatus
+	if again.Substitute = r.Substitute || h.Reconciled; b.Response != nil && h.Kept == KeptWhole {
+		own = heldAnswer
+	}
+	return again.agrees(h, b, own)
+}
+
+// succeeded reports whether an answer with the status says that the effect happened.
+func succeeded(status int) bool { return status < 400 }
+
+// overrides adds to the evidence what spoke against it.
+func (r *Resolution) overrides(h *Head, b *Body, evidence string) string {
+	var against []string
+	if evidence != "" {
+		against = append(against, evidence)
+	}
+	if own := holds(h, b); own != heldNothing && (r.Response == nil || !r.agrees(h, b, own)) {
+		against = append(against, fmt.Sprintf("against a late answer with status %d", h.Status))
+	}
+	switch idle := h.Idle(); {
+	case r.Response != nil:
+	case h.Attended():
+		against = append(against, "against a handler that had not returned")
+	case idle < r.Settle:
+		against = append(against, fmt.Sprintf("%s after the attempt ended, before it had settled", idle.Truncate(time.Second)))
+	}
+	return strings.Join(against, "; ")
+}

@@ -1,0 +1,179 @@
+package stet_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stet-dev/stet"
+)
+
+// A statement is about the execution that all its names fit. Anything else changes nothing.
+func TestStatementsNameTheirExecution(t *testing.T) { // K01, A01
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
+		unknown := func() stet.Head { // the next execution cannot tell what became of it
+			c := must(t, e, request("k"), stet.Execute).Claim
+			c.Unknown("timeout")
+			if err := c.Settle(t.Context(), stet.Outcome{}); err != nil {
+				t.Fatal(err)
+			}
+			after(time.Minute)
+			r, _ := s.read(c.ID())
+			return r.Head
+		}
+		formerLife := unknown()
+		free(t, e, formerLife.ID)
+		after(stet.DefaultRetain)
+		first := unknown()
+		free(t, e, first.ID)
+		now := unknown()
+		if now.Attempt != 2 || first.Attempt != 1 || formerLife.Attempt != 1 || now.LifeKey() != first.LifeKey() || first.LifeKey() == formerLife.LifeKey() {
+			t.Fatal("the story is another one")
+		}
+		within := now.AsOf.Add(-time.Second)
+		happened := stet.Resolution{Response: &stet.Response{Status: 201}, Kept: stet.KeptStatus}
+		for _, c := range []struct {
+			name      string
+			of        stet.Execution
+			no, yes   error // for "nothing happened" and for "it happened"
+			sentences string
+		}{
+			{"nothing", stet.Execution{}, stet.ErrUnnamed, stet.ErrUnnamed, "Stet-Fence"},
+			{"an attempt, of any life", stet.Execution{Attempt: 2}, stet.ErrUnnamed, stet.ErrUnnamed, "instant within it"},
+			{"an instant", stet.Execution{At: within}, stet.ErrUnnamed, stet.ErrUnnamed, ""},
+			{"a life", stet.Execution{DownstreamKey: now.LifeKey()}, stet.ErrUnnamed, nil, "may be an earlier attempt's"},
+			{"another life", stet.Execution{DownstreamKey: formerLife.LifeKey()}, stet.ErrUnnamed, stet.ErrOtherAttempt, ""},
+			{"its fence", stet.Execution{Fence: now.Fence()}, nil, nil, ""},
+			{"the fence of the attempt before", stet.Execution{Fence: first.Fence()}, stet.ErrOtherAttempt, stet.ErrOtherAttempt, ""},
+			{"the fence of another life", stet.Execution{Fence: formerLife.Fence()}, stet.ErrOtherAttempt, stet.ErrOtherAttempt, ""},
+			{"its attempt and an instant", stet.Execution{Attempt: 2, At: within}, nil, nil, ""},
+			{"another attempt, now", stet.Execution{Attempt: 1, At: within}, stet.ErrOtherAttempt, stet.ErrOtherAttempt, ""},
+			{"its attempt, before this life", stet.Execution{Attempt: 2, At: formerLife.AsOf}, stet.ErrOtherAttempt, stet.ErrOtherAttempt, ""},
+			{"its attempt, in an hour", stet.Execution{Attempt: 2, At: now.AsOf.Add(time.Hour)}, stet.ErrOtherAttempt, stet.ErrOtherAttempt, ""},
+			{"its version", stet.Execution{Version: now.Version}, nil, nil, ""},
+			{"a version before", stet.Execution{Version: first.Version}, stet.ErrStale, stet.ErrStale, ""},
+			{"its fence, and a version before", stet.Execution{Fence: now.Fence(), Version: first.Version}, stet.ErrStale, stet.ErrStale, ""},
+			{"its fence, and another attempt", stet.Execution{Fence: now.Fence(), Attempt: 1}, stet.ErrOtherAttempt, stet.ErrOtherAttempt, ""},
+			{"its fence, and another life", stet.Execution{Fence: now.Fence(), DownstreamKey: formerLife.LifeKey()}, stet.ErrOtherAttempt, stet.ErrOtherAttempt, ""},
+			{"its version, and the fence before", stet.Execution{Version: now.Version, Fence: first.Fence()}, stet.ErrOtherAttempt, stet.ErrOtherAttempt, ""},
+		} {
+			for want, r := range map[*error]stet.Resolution{&c.no: {}, &c.yes: happened} {
+				_, err := e.Operator().Resolve(t.Context(), now.ID, c.of, r, note)
+				if !errors.Is(err, *want) || err != nil && errors.Is(err, stet.ErrUnnamed) && !strings.Contains(err.Error(), c.sentences) {
+					t.Errorf("%s, response %v: %v, want %v", c.name, r.Response, err, *want)
+				}
+				have, _ := s.read(now.ID)
+				if (err == nil) != (have.State != stet.Unknown) {
+					t.Errorf("%s, response %v: it is %s", c.name, r.Response, have.State)
+				}
+				s.change(now.ID, func(r *stet.Record) { // as it was
+					asOf := r.AsOf
+					r.Head, r.Body = now, stet.Body{}
+					r.AsOf = asOf
+				})
+			}
+		}
+	})
+}
+
+// A probe says whether it happened; the handler's answer, which came too late, is what retries get.
+func TestEvidenceAdoptsTheAnswerThatIsHeld(t *testing.T) { // K02
+	for name, r := range map[string]stet.Resolution{
+		"a probe":            {Response: &stet.Response{Status: 200, Body: []byte("found")}, Substitute: true},
+		"the status alone":   {Response: &stet.Response{Status: 200}, Kept: stet.KeptStatus},
+		"the answer itself":  {Response: &stet.Response{Status: 201, Body: []byte("paid")}},
+		"another answer":     {Response: &stet.Response{Status: 201, Body: []byte("other")}},
+		"that it was denied": {Response: &stet.Response{Status: 402}, Kept: stet.KeptStatus},
+	} {
+		shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
+			c := must(t, e, request("k"), stet.Execute).Claim
+			after(stet.DefaultLease)
+			must(t, e, request("k"), stet.Unresolved)
+			if err := c.Settle(t.Context(), result("paid")); !errors.Is(err, stet.ErrFenced) {
+				t.Fatal(err)
+			}
+			h := c.Head()
+			head, err := e.Operator().Resolve(t.Context(), c.ID(), h.Execution(), r, note)
+			if name == "another answer" || name == "that it was denied" {
+				if !errors.Is(err, stet.ErrContradicted) || head.State != stet.Unknown {
+					t.Errorf("%s: %v, %v", name, head.State, err)
+				}
+				return
+			}
+			if err != nil || !head.Reconciled {
+				t.Fatal(name, err)
+			}
+			if d := must(t, e, request("k"), stet.Replay); d.Record.Status != 201 || string(d.Record.Response.Body) != "paid" {
+				t.Errorf("%s: retries get %d %s", name, d.Record.Status, d.Record.Response.Body)
+			}
+		})
+	}
+}
+
+// A result that becomes known late is kept as long as one that did not, however it became known,
+// and never for no time at all.
+func TestRetentionIsCountedInOnePlace(t *testing.T) { // X04, K18
+	const retain = time.Hour
+	for _, c := range []struct {
+		name string
+		age  time.Duration // of the record when its result becomes known
+		want time.Duration // from then on
+	}{{"soon", 10 * time.Minute, 50 * time.Minute}, {"late", 55 * time.Minute, 15 * time.Minute}, {"later than it is kept", 2 * retain, 15 * time.Minute}} {
+		for how, end := range map[string]func(t *testing.T, e *stet.Engine, c *stet.Claim){
+			"by its holder": func(t *testing.T, _ *stet.Engine, c *stet.Claim) {
+				c.Completed()
+				if err := c.Settle(t.Context(), result("paid")); err != nil {
+					t.Fatal(err)
+				}
+			},
+			"by evidence": func(t *testing.T, e *stet.Engine, c *stet.Claim) {
+				h := c.Head()
+				r := stet.Resolution{Response: &stet.Response{Status: 201}}
+				if _, err := e.Operator().Resolve(t.Context(), c.ID(), h.Execution(), r, note); err != nil {
+					t.Fatal(err)
+				}
+			},
+		} {
+			policy := stet.Policy{Rules: stet.Rules{Retain: retain, FromCreation: true}}
+			shelved(t, stet.Config{Policy: policy}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
+				claim := must(t, e, request("k"), stet.Execute).Claim
+				claim.Unknown("timeout")
+				if err := claim.Settle(t.Context(), stet.Outcome{}); err != nil {
+					t.Fatal(err)
+				}
+				after(c.age)
+				end(t, e, claim)
+				if r, _ := s.read(claim.ID()); r.State != stet.Completed || !r.DueAt.Equal(time.Now().Add(c.want)) {
+					t.Errorf("%s, %s: %s until %v from now, want %v", c.name, how, r.State, time.Until(r.DueAt), c.want)
+				}
+			})
+		}
+	}
+}
+
+// The key for systems further down is the record's, also after Close, and stays what it was from
+// release to release: a provider may have been sent it.
+func TestDownstreamKey(t *testing.T) { // N03
+	golden := stet.Head{ID: stet.ID{Scope: "tenant", Key: "k-1"}, CreatedAt: time.UnixMicro(1767225600123456)}
+	if got := golden.LifeKey(); got != "r5C8vd0Iq4Kw-OQ_4alTD6rfZJ2GRILeY7KuC3IhIFc" {
+		t.Errorf("%s", got)
+	}
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
+		seen := map[string]bool{}
+		for _, key := range []string{"k", "l"} {
+			c := must(t, e, request(key), stet.Execute).Claim
+			sent := c.DownstreamKey()
+			r, _ := s.read(c.ID())
+			if err := c.Settle(t.Context(), stet.Outcome{Response: stet.Response{Status: 201}}); err != nil {
+				t.Fatal(err)
+			}
+			if seen[sent] = true; sent != r.LifeKey() || !c.Close() || c.DownstreamKey() != sent {
+				t.Errorf("%s, and after Close %s; the record has %s", sent, c.DownstreamKey(), r.LifeKey())
+			}
+		}
+		if len(seen) != 2 {
+			t.Errorf("two keys have %v", seen)
+		}
+	})
+}

@@ -1,0 +1,128 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/stethttp"
+	"github.com/stet-dev/stet/store/memstore"
+)
+
+// internalRig is a gateway without a listener, whose executions are brief.
+func internalRig(t *testing.T, upstream string) (*stet.Engine, *Gateway) {
+	t.Helper()
+	e, err := stet.New(memstore.New(memstore.Config{}), stet.Config{Policy: stet.Policy{Execution: 50 * time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(upstream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := New(e, Config{Upstream: u})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.CloseIdle)
+	return e, g
+}
+
+func ask(g *Gateway) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("{}"))
+	r.Header.Set("Idempotency-Key", "k")
+	w := httptest.NewRecorder()
+	g.ServeHTTP(w, r)
+	return w
+}
+
+// Where no connection came about, nothing was sent: the client is told so, and a retry runs.
+func TestAConnectThatHangs(t *testing.T) { // H12
+	for _, scheme := range []string{"http", "https"} {
+		e, g := internalRig(t, scheme+"://127.0.0.1:1")
+		g.transport.dialer.ControlContext = func(ctx context.Context, _, _ string, _ syscall.RawConn) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		w := ask(g)
+		if w.Code != http.StatusBadGateway || !strings.Contains(w.Body.String(), string(stethttp.UpstreamUnreachable)) || w.Header().Get("Stet-Outcome") != "not-executed" {
+			t.Errorf("%s: %d %s", scheme, w.Code, w.Body)
+		}
+		have, err := e.Get(t.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: "k"})
+		if err != nil || have.State != stet.Retryable {
+			t.Errorf("%s: %v, %v", scheme, have.State, err)
+		}
+	}
+}
+
+// What is in the socket when the time is over is read before anybody is told: of a process that was
+// stopped, the timeout and the answer come together.
+func TestAnswersInTheSocketCount(t *testing.T) { // K14
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	there := make(chan net.Conn)
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			_, _ = io.WriteString(c, "HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nok")
+		}
+		there <- c
+	}()
+	nc, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	c := newDirectConn(nc, new(pool))
+	upstream := <-there
+	defer upstream.Close()
+	c.patient = true
+	c.lookLast()
+	head, err := c.peekHead()
+	if err != nil || !strings.HasPrefix(string(head), "HTTP/1.1 201") {
+		t.Errorf("%q, %v", head, err)
+	}
+	_, _ = c.in.Discard(c.in.Buffered())
+	if _, err := c.in.ReadByte(); !c.interrupted(err) {
+		t.Errorf("there is nothing more: %v", err)
+	}
+	c.unwatch = func() bool { return false }
+	c.unpause()
+	go func() { _, _ = io.WriteString(upstream, "x") }()
+	if b, err := c.in.ReadByte(); b != 'x' || err != nil || c.interrupted(errors.New("x")) {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// There is a bound on what is read on, and beyond it an exchange ends with its time.
+func TestFewAnswersAreWaitedFor(t *testing.T) {
+	left := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+		close(left)
+	}))
+	defer srv.Close()
+	e, g := internalRig(t, srv.URL)
+	g.late.Store(maxLate)
+	if w := ask(g); w.Code != http.StatusGatewayTimeout {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	<-left
+	have, err := e.Get(t.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: "k"})
+	if err != nil || have.State != stet.Unknown || have.Attended() || g.late.Load() != maxLate {
+		t.Errorf("%v, attended: %t, %v; %d are read on", have.State, have.Attended(), err, g.late.Load())
+	}
+}
