@@ -1,9 +1,10 @@
-# make test    everything, on a fresh Debian machine: installs what it needs, then vets, lints and tests every module
+# make test    the gate, on a fresh Debian machine: installs what it needs, then decides alike each time on the same tree
+# make campaigns   what draws, repeats, measures or asks the network, and how comments are written: before a release
 # make bench   the goals of internal/bench/goals.txt, beside an earlier version: one table
 # make soak    long campaigns: fuzzing, crashes, lost replies
 # make release VERSION=v0.1.0   writes the version into all modules; once that is committed, tags them (docs/decisions/0023)
 # make screenshots   accepts how the console's pages look: testdata/pages of internal/integration/console, bin/console, docs/images/console
-# make mutants changes of internal/mutants/mutants.txt, each of which a test has to notice; make test tries some of them, chosen at random
+# make mutants changes of internal/mutants/mutants.txt, each of which a test has to notice
 MODULES     = . cmd examples/payments internal/peerbench internal/recipes internal/integration outbox/riveroutbox store/pgxstore store/redisstore/goredisclient store/redisstore/rueidisclient
 ALL         = github.com/stet-dev/stet/...
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -12,32 +13,24 @@ ram         = $(shell sh internal/ram.sh)
 each        = set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && $(1)); done
 
 # Files of tests are in memory where there is room: how long a disk takes to sync says nothing about the code.
-unit campaigns mutants soak: export GOTMPDIR := $(or $(TMPDIR),/tmp)
-unit campaigns mutants soak: export TMPDIR = $(ram)
+test campaigns mutants soak: export GOTMPDIR := $(or $(TMPDIR),/tmp)
+test campaigns mutants soak: export TMPDIR = $(ram)
 
-.PHONY: screenshots test tools vet lint unit campaigns fuzz bench soak build mutants release
-test: tools vet lint unit campaigns
+.PHONY: screenshots test tools lint campaigns fuzz bench soak build mutants release
+test: tools                      # every phase runs; what failed is one list in the end
+	@sh internal/gate.sh format vet root rest
 
 tools:                           # the race detector is cgo
-	@sh internal/tools.sh git gcc libc6-dev curl sqlite3 postgresql-15 mariadb-server redis-server pgbouncer spin chromium nginx-light haproxy caddy varnish
-
-# vet and lint look at the builds with the race detector, which the tests need: everything is compiled once, and vetted once.
-vet:
-	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
-	@go vet -race $(ALL)
-	@cd cmd && go vet -race -tags stetfault ./internal/dsn
-	@go test -race -vet=off -run TestEachModuleStandsAlone ./internal/release      # go mod tidy -diff
+	@sh internal/tools.sh git gcc libc6-dev curl sqlite3 postgresql-15 mariadb-server redis-server pgbouncer chromium nginx-light haproxy caddy varnish
 
 lint:
 	@GOBIN=$(CURDIR)/bin go install $(STATICCHECK)
-	@GOFLAGS=-race bin/staticcheck $(ALL)
-	@go test -race -vet=off ./internal/style                # how comments are written
+	@CGO_ENABLED=0 bin/staticcheck $(ALL)
+	@STET_CAMPAIGNS=1 go test -vet=off ./internal/style      # how comments are written
 
-unit:                            # all modules of go.work; two packages at a time, since tests on servers wait half of their time
-	@go test -race -vet=off -p 2 -timeout 20m $(ALL)
-	@cd cmd && go test -race -vet=off -tags stetfault ./internal/dsn
-
-campaigns:                       # a random part of make mutants and make fuzz, in a minute and a half
+campaigns: tools lint            # with a random part of make mutants and make fuzz
+	@sh internal/tools.sh spin
+	@STET_CAMPAIGNS=1 go test -vet=off -timeout 30m ./internal/model ./internal/mutants ./internal/release
 	@go run ./internal/mutants -for 60s
 	@sh internal/fuzz.sh 3s 30
 
@@ -60,5 +53,5 @@ soak:
 screenshots: tools               # light, dark and narrow; look at what differs before it is committed
 	@cd internal/integration && REQUIRE_SERVERS=1 STET_SHOTS=$(CURDIR)/bin/console go test -count 1 -run 'TestPages$$' ./console
 
-release: test
+release: test campaigns
 	@go run ./internal/release $(VERSION)

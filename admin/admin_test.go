@@ -40,12 +40,18 @@ type desk struct {
 
 func newDesk(t testing.TB, c admin.Config, store stet.Store) *desk {
 	t.Helper()
+	return newDeskWithin(t, c, store, 10*time.Second)
+}
+
+// newDeskWithin is newDesk for a store that answers within a time, or not at all.
+func newDeskWithin(t testing.TB, c admin.Config, store stet.Store, within time.Duration) *desk {
+	t.Helper()
 	d := &desk{TB: t}
 	if store == nil {
 		store = memstore.New(memstore.Config{})
 	}
 	var err error
-	if d.engine, err = stet.New(store, stet.Config{Pepper: []byte("pepper"), Holder: "host:1", StoreTimeout: 100 * time.Millisecond}); err != nil {
+	if d.engine, err = stet.New(store, stet.Config{Pepper: []byte("pepper"), Holder: "host:1", StoreTimeout: within}); err != nil {
 		t.Fatal(err)
 	}
 	c.Log = slog.New(slog.NewJSONHandler(&d.log, nil))
@@ -449,7 +455,7 @@ func TestReadiness(t *testing.T) {
 		t.Errorf("/livez: %d", res.StatusCode)
 	}
 	for name, s := range map[string]stet.Store{"away": failing{}, "hanging": hanging{}} {
-		d := newDesk(t, admin.Config{}, s)
+		d := newDeskWithin(t, admin.Config{}, s, 100*time.Millisecond)
 		if res, body := d.get("/readyz"); res.StatusCode != 503 || strings.Contains(body, errAway.Error()) {
 			t.Errorf("%s: %d %s", name, res.StatusCode, body)
 		}

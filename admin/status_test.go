@@ -141,7 +141,7 @@ func TestDoubleEffectInTheStatus(t *testing.T) { // K03c
 // What only this process knows is in its status.
 func TestUnstoredInTheStatus(t *testing.T) { // K03
 	store := faulty.New(memstore.New(memstore.Config{}), 1)
-	d := newDesk(t, admin.Config{}, store)
+	d := newDeskWithin(t, admin.Config{}, store, 2*time.Second)
 	if s := read[admin.Status](d, "/api/v1/status"); s.Unstored != nil {
 		t.Errorf("%+v", s.Unstored)
 	}

@@ -118,8 +118,7 @@ func TestLogsHoldNoContent(t *testing.T) {
 	var std logBuffer
 	defer log.SetOutput(log.Writer())
 	log.SetOutput(&std)
-	large := strings.Repeat("x", 20_000)
-	for name, text := range map[string]string{
+	texts := map[string]string{
 		"surplus":       "HTTP/1.1 200 OK\nContent-Length: 2\n\nokHTTP/1.1 299 canary\nX: canary\n\n",
 		"trailer":       "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n2\nok\n0\ncanary\n\n",
 		"header":        "HTTP/1.1 200 OK\ncanary\n\n",
@@ -128,7 +127,9 @@ func TestLogsHoldNoContent(t *testing.T) {
 		"coding":        "HTTP/1.1 200 OK\nTransfer-Encoding: canary\n\nok",
 		"trailer names": "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\nTrailer: Content-Length, canary\n\n2\nok\n0\n\n",
 		"downstream":    "HTTP/1.1 200 OK\nStet-Downstream-Id: a canary\nContent-Length: 2\n\nok",
-	} {
+	}
+	rigs := map[string]*rig{}
+	for name, text := range texts {
 		r := newRig(t, answers(t, text), nil)
 		for i := range 3 {
 			r.post(fmt.Sprint("k", i), "/", "{}")
@@ -136,15 +137,15 @@ func TestLogsHoldNoContent(t *testing.T) {
 		if s := std.String(); s != "" {
 			t.Errorf("%s: the standard logger got %q", name, s)
 		}
-		r.post("large", "/", large)
+		rigs[name] = r
+	}
+	for name, r := range rigs { // by the Transport, which tells the standard logger, some time after the answer
+		r.post("large", "/", strings.Repeat("x", 20_000))
 		r.do("PUT", "/", "{}", nil)
 		r.do("GET", "/", "", nil)
 		if s := r.log.String(); strings.Contains(s, "canary") {
 			t.Errorf("%s: the log quotes the answer: %s", name, s)
 		}
-		std.mu.Lock()
-		std.b.Reset()
-		std.mu.Unlock()
 	}
 }
 

@@ -215,17 +215,19 @@ func TestGRPCWebBodyTooLongToHold(t *testing.T) {
 		"a message holds an end":    {frame(0, "small"), long[:1500], says("14")},
 	} {
 		t.Run("withheld, "+name, func(t *testing.T) {
-			var r *rig
-			r = newRig(t, stethttp.Config{Withhold: true, MaxResponse: 1000}, func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "application/grpc-web+proto")
-				for _, p := range pieces {
-					r.store.down.Store(len(p) > 1000)
-					_, _ = io.WriteString(w, p)
-				}
-				r.store.down.Store(false)
+			synctest.Test(t, func(t *testing.T) {
+				var r *rig
+				r = newRig(t, stethttp.Config{Withhold: true, MaxResponse: 1000}, func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Type", "application/grpc-web+proto")
+					for _, p := range pieces {
+						r.store.down.Store(len(p) > 1000)
+						_, _ = io.WriteString(w, p)
+					}
+					r.store.down.Store(false)
+				})
+				r.post("k", "{}")
+				r.isUnknown(t)
 			})
-			r.post("k", "{}")
-			r.isUnknown(t)
 		})
 		t.Run("late, "+name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

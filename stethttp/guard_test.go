@@ -38,7 +38,7 @@ func newRig(t *testing.T, c stethttp.Config, h func(w http.ResponseWriter, r *ht
 	t.Helper()
 	r := &rig{t: t, store: &flaky{Store: memstore.New(memstore.Config{})}}
 	var err error
-	r.engine, err = stet.New(r.store, stet.Config{StoreTimeout: 200 * time.Millisecond, Observe: func(e stet.Event) {
+	r.engine, err = stet.New(r.store, stet.Config{StoreTimeout: 10 * time.Second, Observe: func(e stet.Event) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.events = append(r.events, e)

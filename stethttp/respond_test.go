@@ -445,9 +445,18 @@ func TestOwnAnswersStateTheirOutcome(t *testing.T) {
 	ask(t, url, "{}", key1)
 	ask(t, url, "{}", key1).want(t, 409, stethttp.ResultNotRetained).has(t, "Stet-Outcome: ") // it is the result
 
-	lost := newRig(t, stethttp.Config{Withhold: true}, created)
-	lost.store.noComplete.Store(true)
-	ask(t, serve(t, lost.handler), "{}", key1).want(t, 409, stethttp.OutcomeUnknown).has(t, "Stet-Outcome: unknown")
+	synctest.Test(t, func(t *testing.T) { // a store that is away is asked for seconds
+		lost := newRig(t, stethttp.Config{Withhold: true}, created)
+		lost.store.noComplete.Store(true)
+		resp := lost.post("k-1", "{}")
+		if lost.want(resp, 409, stethttp.OutcomeUnknown); resp.Header.Get("Stet-Outcome") != "unknown" {
+			t.Errorf("Stet-Outcome: %s", resp.Header.Get("Stet-Outcome"))
+		}
+		lost.store.noComplete.Store(false)
+		if err := lost.engine.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 
 	for _, c := range []struct {
 		state func(*stet.Claim)

@@ -171,14 +171,16 @@ func TestShadowWaitsForNoStore(t *testing.T) { // C15
 	if unseen != more || judged != atATime || limits.Buffered() != 0 {
 		t.Errorf("%d unseen, %d judged, %d bytes are still held", unseen, judged, limits.Buffered())
 	}
-	down := newRig(t, shadowed(stethttp.Config{FailOpen: true}), echo)
-	down.store.down.Store(true)
-	resp := down.post("k", "{}")
-	down.want(resp, 201, "")
-	if resp.Header.Get("Stet-Unprotected") != "" {
-		t.Error("the layer says something of itself")
-	}
-	down.wantWould("store_error")
+	synctest.Test(t, func(t *testing.T) { // a store that is away is asked for seconds
+		down := newRig(t, shadowed(stethttp.Config{FailOpen: true}), echo)
+		down.store.down.Store(true)
+		resp := down.post("k", "{}")
+		down.want(resp, 201, "")
+		if resp.Header.Get("Stet-Unprotected") != "" {
+			t.Error("the layer says something of itself")
+		}
+		down.wantWould("store_error")
+	})
 }
 
 // TestShadowCopiesAreBounded: where there is no room, it is not known what would have been; handler

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stet-dev/stet/admin"
 )
@@ -19,6 +20,9 @@ type Config struct {
 	// Sessions are the users who have signed in. A process that makes another console when its
 	// configuration changes hands the same ones to both; nil means that the console has its own.
 	Sessions *Sessions
+	// Now is the clock of the pages, which say ages and instants by it; nil means [time.Now].
+	// Sessions end by the process's own clock.
+	Now func() time.Time
 	// Log gets an entry where a page could not be drawn; nil means no log.
 	Log *slog.Logger
 }
@@ -38,6 +42,9 @@ func New(api http.Handler, c Config) http.Handler {
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	c.ProbeMethod = cmp.Or(c.ProbeMethod, http.MethodGet)
 	c.Sessions = cmp.Or(c.Sessions, NewSessions())
+	if c.Now == nil {
+		c.Now = time.Now
+	}
 	h := &console{Config: c, api: api, mux: http.NewServeMux(), twins: http.NewServeMux(), assets: loadAssets(),
 		foreign: http.NewCrossOriginProtection()}
 	h.mount()

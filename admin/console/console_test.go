@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/console"
@@ -25,6 +26,9 @@ type visitor struct {
 func visit(t *testing.T, f http.Handler, c console.Config) *visitor {
 	t.Helper()
 	c.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	if api, is := f.(*fake); is { // its pages are of its day
+		c.Now = func() time.Time { return api.now }
+	}
 	return &visitor{t, console.New(f, c), map[string]string{}, http.Header{}}
 }
 

@@ -43,8 +43,13 @@ const (
 	doneID = "k_e0259db7c4f13a68"
 )
 
-func newFake() *fake {
-	f := &fake{now: time.Now().UTC().Truncate(time.Second), job: bulk.Running, letter: outbox.Dead}
+// noon is when nothing that the fake tells of is on another day.
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func newFake() *fake { return newFakeAt(noon) }
+
+func newFakeAt(now time.Time) *fake {
+	f := &fake{now: now, job: bulk.Running, letter: outbox.Dead}
 	since := f.now.Add(-7 * time.Minute)
 	for i := range 14 {
 		r := f.unknown(fmt.Sprintf("k_%016x", 0x1e7c4580d20000+i), "POST", "/v1/charges", "lease-lapsed", since)

@@ -100,7 +100,7 @@ var noPage = &problem{Status: http.StatusNotFound, Code: "not-found", Title: "Th
 
 // newPage is a request with the token of its session, or with its own.
 func (h *console) newPage(w http.ResponseWriter, r *http.Request) *page {
-	p := &page{console: h, w: w, r: r, Now: time.Now().UTC(), CSRF: h.Sessions.csrf}
+	p := &page{console: h, w: w, r: r, Now: h.Now().UTC(), CSRF: h.Sessions.csrf}
 	token := ""
 	if s := h.Sessions.of(r); s != nil {
 		token, p.CSRF, p.Session = s.token, s.csrf, true

@@ -229,19 +229,27 @@ func TestMenusKeepWhatWasTyped(t *testing.T) {
 	says(t, "handing", page, `value="ben"`, ">ticket 88123</textarea>", `name="act" open`)
 }
 
-// An incident's page says what happens by itself.
+// An incident's page says what happens by itself, by day and where that is tomorrow.
 func TestIncidentLeftAlone(t *testing.T) {
-	f := newFake()
-	v := as(t, f, "viewer")
-	const at = "/unknown/i-v1-refunds"
-	o := f.record(lateID).Outlook
-	says(t, "asked", v.page(at), "<b>If you do nothing</b>, the API is asked again at "+o.NextProbe.Format("15:04:05"), "no trace frees no key")
-	o.FreesAt = o.NextProbe.Add(time.Minute)
-	says(t, "freed", v.page(at), "From "+o.FreesAt.Format("15:04:05")+" no trace frees a key")
-	o.NextProbe, o.FreesAt = f.now, f.now
-	says(t, "due", v.page(at), "asked again now", "!From ")
-	o.NextProbe = time.Time{}
-	says(t, "over", v.page(at), "only a person ends this")
+	for _, c := range []struct {
+		now          time.Time
+		asked, freed string
+	}{
+		{noon, "12:03:40", "12:04:40"},
+		{time.Date(2026, 11, 21, 23, 57, 0, 0, time.UTC), "Sun 00:00", "Sun 00:01"},
+	} {
+		f := newFakeAt(c.now)
+		v := as(t, f, "viewer")
+		const at = "/unknown/i-v1-refunds"
+		o := f.record(lateID).Outlook
+		says(t, "asked", v.page(at), "<b>If you do nothing</b>, the API is asked again at "+c.asked, "no trace frees no key")
+		o.FreesAt = o.NextProbe.Add(time.Minute)
+		says(t, "freed", v.page(at), "From "+c.freed+" no trace frees a key")
+		o.NextProbe, o.FreesAt = f.now, f.now
+		says(t, "due", v.page(at), "asked again now", "!From ")
+		o.NextProbe = time.Time{}
+		says(t, "over", v.page(at), "only a person ends this")
+	}
 }
 
 // What could not be read is not said to be none.

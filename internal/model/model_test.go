@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stet-dev/stet/internal/tier"
 )
 
 // search runs the model with some rules switched, compiled as far as it pays, and returns what the
@@ -65,6 +67,7 @@ var (
 func with(switches []string, more ...string) []string { return slices.Concat(switches, more) }
 
 func TestPromisesHold(t *testing.T) { // I1, I2, I3, I10, I14, A01, A14, K01, K02, K03
+	tier.Campaign(t, "the model is no code of the product")
 	for _, switches := range [][]string{nil, {"ANSWER=1"}, {"ATOMIC=1"}, resumed, noticed, late, {"LATE=1", "NOTICES=1", "RECONCILERS=0", "REQUESTS=2"},
 		with(noticed, "NAMES=BY_VERSION"), with(noticed, "NAMES=BY_INSTANT"), with(noticed, "NAMES=BY_KEY"), overridden,
 		{"RARE=1", "REQUESTS=2"}, {"RARE=1", "RESUME=1", "REQUESTS=1", "COMPLETERS=1"}} {
@@ -92,6 +95,7 @@ func states(out string) string {
 // TestEveryRuleIsNeeded drops one rule after the other: each has to be missed. The last few are the
 // rule before, by which a notice named its attempt alone, and the names that are worth too little.
 func TestEveryRuleIsNeeded(t *testing.T) {
+	tier.Campaign(t, "the model is no code of the product")
 	for _, c := range []struct {
 		rule, broken string
 		with         []string

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stet-dev/stet/internal/tier"
 )
 
 // small is a tree of one module.
@@ -28,6 +30,7 @@ func small(t *testing.T) string {
 }
 
 func TestCheck(t *testing.T) {
+	tier.Campaign(t, "a change of any line that the list quotes would have to change the list, too")
 	root := small(t)
 	entry := func(from, to, test string) string {
 		return "why\n  a.go\n  - " + from + "\n  + " + to + "\n  ? . " + test + "\n"
@@ -63,6 +66,7 @@ func TestCheck(t *testing.T) {
 // A limit ends the campaign after the change at hand; entries that do not fit are named all the
 // same.
 func TestWithin(t *testing.T) {
+	tier.Campaign(t, "a change of any line that the list quotes would have to change the list, too")
 	root := small(t)
 	entry := "why\n  a.go\n  - a + b\n  + a * b\n  ? . TestAdd\n"
 	var out strings.Builder
@@ -82,6 +86,7 @@ func TestWithin(t *testing.T) {
 // The list of this tree: each entry fits, names a test that is there in the text, and there are
 // enough of them.
 func TestList(t *testing.T) {
+	tier.Campaign(t, "a change of any line that the list quotes would have to change the list, too")
 	all, err := parse("mutants.txt", list)
 	if err != nil {
 		t.Fatal(err)

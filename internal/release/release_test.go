@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stet-dev/stet/internal/tier"
 )
 
 const top = "../.."
@@ -31,6 +33,7 @@ func openTree(t *testing.T) (*tree, string) {
 
 // What a user types works on the tree as it is: each module can be fetched by its version alone.
 func TestEachModuleCanBeFetched(t *testing.T) {
+	tier.Campaign(t, "it asks the network")
 	tree, version := openTree(t)
 	env := served(t, tree, version)
 	for _, m := range tree.modules {
@@ -75,6 +78,7 @@ var untidy = []string{"./cmd", "./examples/payments"}
 // A checkout of a release builds without go.work: go.mod and go.sum hold what each module needs
 // and, as far as go mod tidy can tell, nothing else.
 func TestEachModuleStandsAlone(t *testing.T) {
+	tier.Campaign(t, "it asks the network")
 	tree, version := openTree(t)
 	copied := t.TempDir()
 	for _, f := range tree.files {

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stet-dev/stet/internal/tier"
 )
 
 // columns is the longest a line of a comment may be. A tab counts as four.
@@ -32,6 +34,7 @@ type fault struct {
 // TestComments holds the comments of every package to three rules: no line is over 100 columns, no
 // word stands in for a name, and the comment of an exported name begins with that name.
 func TestComments(t *testing.T) {
+	tier.Campaign(t, "how comments are written breaks nothing")
 	err := filepath.WalkDir("../..", func(file string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -59,6 +62,7 @@ func TestComments(t *testing.T) {
 
 // The rules find what they are for, and nothing else.
 func TestRules(t *testing.T) {
+	tier.Campaign(t, "how comments are written breaks nothing")
 	long := strings.Repeat("word ", 20)
 	for _, tt := range []struct{ name, file, source, want string }{
 		{"clean", "a/a.go", "// Package a is one.\npackage a\n\n// Do does it.\nfunc Do() {}\n", ""},

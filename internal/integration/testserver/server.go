@@ -148,21 +148,35 @@ func directory(t testing.TB, in, name string, owner *syscall.Credential) string 
 // as well.
 const firstPort, lastPort = 11000, 20999
 
-// ports returns free ports, drawn at random: several processes draw at the same time.
+// kept are abstract sockets, each with the number of a port that is this process's as long as it
+// lives. Nothing closes them: they end with the process, whatever ends it.
+var kept struct {
+	mu  sync.Mutex
+	all []net.Listener
+}
+
+// ports returns free ports that no other test of this machine gets meanwhile.
 func ports(t testing.TB, n int) []int {
 	t.Helper()
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
 	var free []int
 	for tries := 0; len(free) < n; tries++ {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil && tries > 100 {
+		l, err := net.Listen("tcp", address(port))
+		if err == nil {
+			defer func() { _ = l.Close() }()
+			var mine net.Listener
+			if mine, err = net.Listen("unix", fmt.Sprint("@", prefix, "port-", port)); err == nil {
+				kept.all = append(kept.all, mine)
+			}
+		}
+		switch {
+		case err == nil:
+			free = append(free, port)
+		case tries > 100:
 			t.Fatal(err)
 		}
-		if err != nil {
-			continue
-		}
-		defer func() { _ = l.Close() }()
-		free = append(free, port)
 	}
 	return free
 }
