@@ -184,7 +184,7 @@ func TestExecutionTimeout(t *testing.T) {
 		left <- err
 	})
 	brief := func(c *gateway.Config) {
-		c.Default.Policy.Execution, c.Default.Policy.Lease = 100*time.Millisecond, time.Second
+		c.Default.Policy.Execution, c.Default.Policy.Lease = 2*time.Second, 3*time.Second
 	}
 	r := newRig(t, hangs, brief)
 	p := r.problem(r.post("k", "/", `{}`), "execution-timeout")

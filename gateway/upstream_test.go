@@ -18,6 +18,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/gateway"
+	"github.com/stet-dev/stet/internal/tier"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -175,9 +176,7 @@ func TestKeepAliveIsHeeded(t *testing.T) {
 				r.status(r.post("k", "/", body), 201)
 				select {
 				case d := <-kept:
-					if d >= time.Second {
-						t.Errorf("kept for %s", d)
-					}
+					tier.Took(t, "the end of an idle connection", d, time.Second)
 				case <-time.After(patience):
 					t.Error("kept for ever")
 				}
@@ -190,13 +189,14 @@ func TestKeepAliveIsHeeded(t *testing.T) {
 // other side hears of that. A request that is sent in between would be unknown for good.
 func TestNoRequestMeetsAnEndingConnection(t *testing.T) {
 	for name, body := range map[string]string{"short way": "{}", "transport": strings.Repeat("x", 20_000)} {
-		for _, said := range []string{"Keep-Alive: timeout=1\r\n", ""} {
+		for _, said := range []string{"Keep-Alive: timeout=4\r\n", ""} {
 			t.Run(name+" "+said, func(t *testing.T) {
+				t.Parallel()
 				ends := make(chan struct{}, 2)
 				r := newRig(t, tcpUpstream(t, func(c net.Conn, in *bufio.Reader) {
 					readRequest(in)
 					fmt.Fprintf(c, "HTTP/1.1 201 Created\r\n%sContent-Length: 2\r\n\r\nok", said)
-					_ = c.SetReadDeadline(time.Now().Add(time.Second))
+					_ = c.SetReadDeadline(time.Now().Add(4 * time.Second))
 					_, err := in.ReadByte()
 					ends <- struct{}{}
 					if err != io.EOF {
@@ -204,7 +204,7 @@ func TestNoRequestMeetsAnEndingConnection(t *testing.T) {
 					}
 				}), func(c *gateway.Config) {
 					if said == "" { // then the log has to say so
-						c.UpstreamIdleTimeout = 500 * time.Millisecond
+						c.UpstreamIdleTimeout = 2 * time.Second
 					}
 				})
 				r.status(r.post("k1", "/", body), 201)
@@ -263,7 +263,7 @@ func TestUpstreamTimeoutInShadowMode(t *testing.T) {
 
 // A guarded request has its execution timeout alone, and an answer that has begun may last.
 func TestUpstreamTimeoutEndsNothingElse(t *testing.T) {
-	const limit = 500 * time.Millisecond
+	const limit = time.Second
 	r := newRig(t, upstream(t, func(w http.ResponseWriter, req *http.Request) {
 		pause := time.NewTicker(3 * limit)
 		defer pause.Stop()
@@ -284,7 +284,7 @@ func TestUpstreamTimeoutEndsNothingElse(t *testing.T) {
 
 // C14: streams that pass by do not hold the end up.
 func TestStreamsDoNotHoldTheDrain(t *testing.T) {
-	const limit = 600 * time.Millisecond
+	const limit = 3 * time.Second
 	left := make(chan error, 1)
 	r := newRig(t, tcpUpstream(t, func(c net.Conn, in *bufio.Reader) {
 		readRequest(in)

@@ -166,7 +166,8 @@ func TestBodiesOfHTTP2(t *testing.T) {
 		"in trailers": {headers + frame(0, 0, "half") + frame(1, 4|endStream, "\x00\x01t\x01v"), false, 400},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, stethttp.Config{BodyTimeout: 300 * time.Millisecond}, created)
+			t.Parallel()
+			r := newRig(t, stethttp.Config{BodyTimeout: 3 * time.Second}, created)
 			entered, answered := make(chan struct{}), make(chan struct{})
 			guarded := r.handler
 			r.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

@@ -3,10 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -14,19 +11,22 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stet-dev/stet/internal/freeport"
 )
 
 // What the documents show is what happens: their console blocks are typed into one shell, and print
 // what is printed there.
 func TestOperateDoc(t *testing.T) {
+	t.Parallel()
 	docSession(t, operateDoc, "", asWritten)
 }
 
 // Likewise the reference of the command line.
 func TestCommandLineDoc(t *testing.T) {
+	t.Parallel()
 	docSession(t, commandLineDoc, shop, asWritten)
 }
 
@@ -44,6 +44,7 @@ func asWritten(commands []string) []string { return commands }
 
 // README shows what a retry sees, so each of its requests is sent once before.
 func TestReadme(t *testing.T) {
+	t.Parallel()
 	docSession(t, "../../README.md", "stet gateway --upstream http://127.0.0.1:3000 2>gateway.log &\n"+
 		"until curl -sf -o ready.txt http://127.0.0.1:8081/readyz; do sleep 0.1; done",
 		func(commands []string) []string {
@@ -261,19 +262,8 @@ func inShort(s string) string {
 	return strings.TrimSpace(regexp.MustCompile(` {2,}`).ReplaceAllString(s, "  "))
 }
 
-// freePort returns an address that is not in use, at a port that no connection of another test is
-// given meanwhile.
+// freePort returns an address that no other test is given.
 func freePort(t *testing.T) string {
 	t.Helper()
-	for {
-		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 20_000+rand.IntN(12_000)))
-		if errors.Is(err, syscall.EADDRINUSE) {
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = l.Close() }()
-		return fmt.Sprint(l.Addr())
-	}
+	return fmt.Sprint("127.0.0.1:", freeport.Of(t, 1)[0])
 }

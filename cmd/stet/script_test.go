@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -67,12 +68,16 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
+	// Documents and scripts wait for processes of theirs more than they work; -parallel still overrides it.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){"stet": main})
 }
 
 // patience is how long anything may take before the test gives up; nothing waits that long when all
 // is well.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func cmdExits(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) < 2 {

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stet-dev/stet/internal/tier"
 )
 
 // published are the modules that are built for other systems: the rest is for tests.
@@ -32,6 +34,7 @@ type listed struct {
 // What is published can be compiled for the systems that this machine is not. Types are checked
 // and no code is made: that takes seconds, where a build of all dependencies takes minutes.
 func TestOtherSystems(t *testing.T) {
+	tier.Campaign(t, "it loads what the dependencies have for other systems")
 	for _, system := range []string{"darwin/arm64", "windows/amd64"} {
 		t.Run(system, func(t *testing.T) {
 			t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/tier"
 	"github.com/stet-dev/stet/store/breakerstore"
 	"github.com/stet-dev/stet/store/filestore"
 	"github.com/stet-dev/stet/store/memstore"
@@ -19,12 +20,14 @@ import (
 )
 
 func TestLaws(t *testing.T) {
+	tier.Campaign(t, "the laws run over this store in another form in the gate")
 	storetest.Run(t, storetest.Backend{Open: func(t testing.TB, _ string, clock func() time.Time) stet.Store {
 		return wrap(t, memstore.New(memstore.Config{Clock: clock}), breakerstore.Config{Patience: time.Minute})
 	}})
 }
 
 func TestLawsOnDisk(t *testing.T) {
+	tier.Campaign(t, "the laws run over this store in another form in the gate")
 	storetest.Run(t, storetest.Backend{Durable: true, Shared: true, Open: func(t testing.TB, dir string, clock func() time.Time) stet.Store {
 		s, err := filestore.Open(dir, filestore.Config{Clock: clock})
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/tier"
 	"github.com/stet-dev/stet/store/breakerstore"
 	"github.com/stet-dev/stet/store/filestore"
 	"github.com/stet-dev/stet/store/memstore"
@@ -46,12 +47,14 @@ func TestLaws(t *testing.T) {
 }
 
 func TestLawsWithHashedNames(t *testing.T) {
+	tier.Campaign(t, "the laws run over this store in another form in the gate")
 	storetest.Run(t, storetest.Backend{Open: func(t testing.TB, _ string, clock func() time.Time) stet.Store {
 		return seal(t, memory(clock), sealstore.Config{Keys: hashedNames()})
 	}})
 }
 
 func TestLawsAcceptingPlain(t *testing.T) {
+	tier.Campaign(t, "the laws run over this store in another form in the gate")
 	storetest.Run(t, storetest.Backend{Open: func(t testing.TB, _ string, clock func() time.Time) stet.Store {
 		return seal(t, memory(clock), sealstore.Config{Keys: oneKey(), AcceptPlain: true, CompressOver: -1})
 	}})

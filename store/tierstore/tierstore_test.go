@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/tier"
 	"github.com/stet-dev/stet/store/breakerstore"
 	"github.com/stet-dev/stet/store/filestore"
 	"github.com/stet-dev/stet/store/memstore"
@@ -26,6 +27,7 @@ func memory(clock func() time.Time) *memstore.Store {
 }
 
 func TestLawsWithACache(t *testing.T) {
+	tier.Campaign(t, "the laws run over this store in another form in the gate")
 	storetest.Run(t, storetest.Backend{Open: func(t testing.TB, _ string, clock func() time.Time) stet.Store {
 		return tier(t, tierstore.NewMemory(0), memory(clock), tierstore.Config{Clock: clock})
 	}})
@@ -38,12 +40,14 @@ func TestLawsWithASharedCache(t *testing.T) {
 }
 
 func TestLawsInFlight(t *testing.T) {
+	tier.Campaign(t, "the laws run over this store in another form in the gate")
 	storetest.Run(t, storetest.Backend{Open: func(t testing.TB, _ string, clock func() time.Time) stet.Store {
 		return tier(t, tierstore.NewMemory(0), memory(clock), tierstore.Config{Clock: clock, InFlight: true})
 	}})
 }
 
 func TestLawsOnDisk(t *testing.T) {
+	tier.Campaign(t, "the laws run over this store in another form in the gate")
 	storetest.Run(t, storetest.Backend{Durable: true, Shared: true, Open: func(t testing.TB, dir string, clock func() time.Time) stet.Store {
 		origin, err := filestore.Open(dir, filestore.Config{Clock: clock})
 		if err != nil {

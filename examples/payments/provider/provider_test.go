@@ -24,7 +24,7 @@ func start(t *testing.T, path string, ignoreKeys bool) provider.Client {
 	}
 	srv := httptest.NewServer((&provider.Server{Ledger: ledger, IgnoreKeys: ignoreKeys}).Handler())
 	t.Cleanup(func() { srv.Close(); _ = ledger.Close() })
-	return provider.Client{URL: srv.URL, HTTP: &http.Client{Timeout: 300 * time.Millisecond}}
+	return provider.Client{URL: srv.URL, HTTP: &http.Client{Timeout: 3 * time.Second}}
 }
 
 func TestCards(t *testing.T) {

@@ -87,14 +87,14 @@ var casesFX = []Case{
 		c.POST("/fx/json", key(`"half"`)).First(201)
 		c.Effects(1)
 	}},
-	{ID: "FX-10", Policy: "policy: {execution_timeout_s: 0.3, lease_s: 1}", Run: func(c *C) {
+	{ID: "FX-10", Policy: "policy: {execution_timeout_s: 2, lease_s: 3}", Run: func(c *C) {
 		first := c.POST("/fx/hang?obey")
 		first.Problem("execution-timeout")
 		first.Retry().Problem("outcome-unknown")
 		c.State("unknown")
 		c.Effects(1)
 	}},
-	{ID: "FX-11", Policy: "policy: {execution_timeout_s: 0.3}", Run: func(c *C) { // N04
+	{ID: "FX-11", Policy: "policy: {execution_timeout_s: 2}", Run: func(c *C) { // N04
 		first := c.Begun("POST", "/fx/hang")
 		first.Wait().Problem("execution-timeout")
 		c.POST("/fx/hang").Problem("outcome-unknown")

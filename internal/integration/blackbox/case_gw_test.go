@@ -43,7 +43,7 @@ var casesGW = []Case{
 		done.Retry().Replays(done)
 		c.Effects(1)
 	}},
-	{ID: "GW-03", Policy: "policy: {execution_timeout_s: 0.3, lease_s: 1}", Only: "gateway", Why: proxied, Run: func(c *C) {
+	{ID: "GW-03", Policy: "policy: {execution_timeout_s: 2, lease_s: 3}", Only: "gateway", Why: proxied, Run: func(c *C) {
 		first := c.POST("/fx/hang?obey") // it leaves when the gateway gives up, a lease later: an answer until then would be the outcome
 		first.Problem("execution-timeout")
 		c.Left(1)
@@ -51,11 +51,11 @@ var casesGW = []Case{
 		c.State("unknown")
 		c.Effects(1)
 	}},
-	{ID: "GW-stopped", Policy: "policy: {execution_timeout_s: 1, lease_s: 1}", Need: NeedPause, Only: "gateway", Why: proxied, Run: func(c *C) { // K14
+	{ID: "GW-stopped", Policy: "policy: {execution_timeout_s: 3, lease_s: 3}", Need: NeedPause, Only: "gateway", Why: proxied, Run: func(c *C) { // K14
 		owner, began := c.Begun("POST", "/fx/hang"), time.Now()
 		c.srv.Pause(0)
 		c.Release(1)
-		c.Until("the time and the lease are over, and the answer is in the socket", func() bool { return time.Since(began) > 1500*time.Millisecond })
+		c.Until("the time and the lease are over, and the answer is in the socket", func() bool { return time.Since(began) > 3500*time.Millisecond })
 		c.srv.Continue(0)
 		first := owner.Wait().First(201)
 		first.Retry().Replays(first)

@@ -105,7 +105,7 @@ var casesLM = []Case{
 		}
 		c.Effects(5)
 	}},
-	{ID: "LM-09", Policy: "read_timeout_s: 0.3", Run: func(c *C) {
+	{ID: "LM-09", Policy: "read_timeout_s: 2", Run: func(c *C) {
 		n := c.Dial()
 		n.Write("%s", c.head("POST /fx/json HTTP/1.1", `Idempotency-Key: "slow"`, "Content-Length: 7")+`{"a`)
 		n.ReadSoon().Problem("request-timeout")

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stet-dev/stet/internal/tier"
 )
 
 // Bugs that other implementations were seen to have, each as the scenario that shows it. The letter
@@ -95,6 +97,7 @@ func TestPeer_ConflictAfterFullResponse(t *testing.T) {
 // T4: a handler slower than the lease lost its claim though no other request wanted it: 503, and
 // the retry ran again.
 func TestPeer_HandlerLongerThanLeaseUncontended(t *testing.T) {
+	tier.Campaign(t, "a lease that a busy machine may renew too late")
 	inMemory(t, "policy: {lease_s: 0.2}", 0, func(c *C) {
 		c.Twice(201, "/fx/slow?ms=700")
 		c.Effects(1)
@@ -103,6 +106,7 @@ func TestPeer_HandlerLongerThanLeaseUncontended(t *testing.T) {
 
 // T5: a duplicate took over from a handler that was still running.
 func TestPeer_HandlerLongerThanLeaseContended(t *testing.T) {
+	tier.Campaign(t, "a lease that a busy machine may renew too late")
 	inMemory(t, "policy: {lease_s: 0.2}", 0, func(c *C) {
 		owner := c.Begun("POST", "/fx/hang")
 		began := time.Now()

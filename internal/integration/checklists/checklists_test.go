@@ -101,7 +101,7 @@ func open(t *testing.T, c stethttp.Config, handler func(h *house, w http.Respons
 	})
 	h.store = &gate{Store: s}
 	for range 2 {
-		e, err := stet.New(h.store, stet.Config{Observe: h.events.add, StoreTimeout: 500 * time.Millisecond})
+		e, err := stet.New(h.store, stet.Config{Observe: h.events.add, StoreTimeout: 10 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

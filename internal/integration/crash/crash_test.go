@@ -1,10 +1,11 @@
 package crash
 
 import (
-	"math/rand/v2"
 	"os"
 	"slices"
 	"testing"
+
+	"github.com/stet-dev/stet/internal/tier"
 )
 
 var programs = []Program{atomic, allInOne, guard, flowRun, flowDo, promised}
@@ -15,6 +16,9 @@ func campaigns(t *testing.T, run func(t *testing.T, h *Harness, p Program, k Kin
 	h := New(t)
 	for _, k := range Kinds {
 		t.Run(k.Name, func(t *testing.T) {
+			if k != SQLite {
+				tier.Campaign(t, "processes are killed over SQLite in the gate")
+			}
 			for _, p := range programs {
 				t.Run(p.Name, func(t *testing.T) {
 					r := run(t, h, p, k)
@@ -50,9 +54,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 		if k != SQLite && !soak {
 			t.Skip("STET_SOAK=1 does so on each database")
 		}
-		seed := rand.Uint64()
-		t.Logf("seed %d", seed)
-		rnd := rand.New(rand.NewPCG(seed, 0))
+		rnd := tier.Rand(t)
 		return h.Again(t, p, k, count, func() int { return 1 + rnd.IntN(30) })
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/integration/interference"
 	"github.com/stet-dev/stet/internal/integration/testserver"
+	"github.com/stet-dev/stet/internal/tier"
 )
 
 // begin begins a caller's transaction, and returns the store within it.
@@ -100,9 +101,7 @@ func heldRows(t *testing.T, db *sql.DB) {
 	}
 	crowd.Wait()
 	took := time.Since(began)
-	if took > 10*time.Second {
-		t.Errorf("the neighbours took %v", took)
-	}
+	tier.Took(t, "a crowd of neighbours", took, 10*time.Second)
 	close(done)
 	held.Wait()
 	// The last look at the row may still be under way when the time is over.
@@ -230,6 +229,7 @@ func TestGoneCallers(t *testing.T) {
 // A call whose time is over in the instant of its answer leaves no connection behind that the
 // driver has closed: the next caller would be told that the result of its write is not known.
 func TestAnswersInTheLastInstant(t *testing.T) {
+	tier.Campaign(t, "its deadlines are around how long an answer takes on this machine")
 	s, _ := open(t)
 	made := create(t, s, "k")
 	began := time.Now()

@@ -15,6 +15,7 @@ import (
 	"github.com/stet-dev/stet/internal/integration/testserver"
 	"github.com/stet-dev/stet/internal/integration/wrapped"
 	"github.com/stet-dev/stet/internal/sqltext"
+	"github.com/stet-dev/stet/internal/tier"
 	"github.com/stet-dev/stet/store/sqlstore"
 	"github.com/stet-dev/stet/store/storetest"
 )
@@ -160,6 +161,7 @@ func TestLaws(t *testing.T) {
 }
 
 func TestLawsWrapped(t *testing.T) {
+	tier.Campaign(t, "the laws run over this store in another form in the gate")
 	server(t, testserver.MariaDB, "")
 	storetest.Run(t, wrapped.Backend(backend))
 }
@@ -175,6 +177,7 @@ func TestClocks(t *testing.T) {
 // awkward as they can be: nothing depends on a character set, a time zone, an isolation level, or
 // what quotes and backslashes mean.
 func TestLawsAsMySQL(t *testing.T) {
+	tier.Campaign(t, "the laws run over this store in another form in the gate")
 	server(t, func(t testing.TB) *testserver.Server { return testserver.NewMariaDB(t, "--version=8.0.36") },
 		"?charset=gbk&time_zone=%27-08%3A00%27&tx_isolation=%27SERIALIZABLE%27&sql_mode=%27ANSI,STRICT_ALL_TABLES,NO_BACKSLASH_ESCAPES%27")
 	storetest.Run(t, backend)

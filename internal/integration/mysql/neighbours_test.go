@@ -10,6 +10,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/integration/testserver"
+	"github.com/stet-dev/stet/internal/tier"
 )
 
 // A row that another transaction holds, and that callers keep asking for, delays no group without
@@ -17,6 +18,7 @@ import (
 // without such callers, and the best of three measurements, because the machine may be busy with
 // other things.
 func TestAHeldRowDelaysNobodysGroup(t *testing.T) {
+	tier.Campaign(t, "it compares how long writes take with and without a held row")
 	const neighbours, rounds, most, measurements = 24, 6, 50 * time.Millisecond, 3
 	db := migrated(t, fresh(t, testserver.NewMariaDB(t, "--version=8.0.36").Addr)) // a MySQL waits for a held row for a second
 	s := over(t, db)

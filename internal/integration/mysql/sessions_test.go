@@ -10,6 +10,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/integration/testserver"
+	"github.com/stet-dev/stet/internal/tier"
 	"github.com/stet-dev/stet/store/sqlstore"
 	"github.com/stet-dev/stet/store/storetest"
 )
@@ -276,6 +277,7 @@ func unseen(t testing.TB, s stet.Store, db *sql.DB, h stet.Head) {
 
 // The store's own connections need nothing of what the data source name sets.
 func TestLawsOnOtherSessions(t *testing.T) { // S02
+	tier.Campaign(t, "the laws run over this store in another form in the gate")
 	server(t, testserver.MariaDB, "?sql_safe_updates=1&sql_auto_is_null=1&unique_checks=0&charset=latin1&time_zone=%27%2B09%3A00%27")
 	storetest.Run(t, backend)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-dev/stet/internal/tier"
 	"github.com/stet-dev/stet/outbox"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
@@ -158,6 +159,7 @@ func TestLostOutcome(t *testing.T) {
 // A13, I13: the lease counts from before the claim was sent. A claim that took long to answer
 // leaves the handler less time, and its context ends before the lease does.
 func TestSlowClaim(t *testing.T) {
+	tier.Campaign(t, "it measures when a handler is stopped")
 	on(t, func(t *testing.T, db *database) {
 		const lease = 4500 * time.Millisecond
 		db.add(t, outbox.Message{Topic: "t"})

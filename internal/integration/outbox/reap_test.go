@@ -114,7 +114,7 @@ func TestReapBesideAnOpenTransaction(t *testing.T) {
 			t.Fatal(err)
 		}
 		db.add(t, outbox.Message{Topic: "behind"})
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		if n, err := db.box.Reap(ctx, db.DB, 7*day, 100); n != 1 || err != nil {
 			t.Errorf("reaped %d, %v", n, err)

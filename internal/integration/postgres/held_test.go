@@ -17,6 +17,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/integration/interference"
+	"github.com/stet-dev/stet/internal/tier"
 	"github.com/stet-dev/stet/store/pgxstore"
 )
 
@@ -72,9 +73,7 @@ func TestHeldKeysAreInNobodysWay(t *testing.T) {
 				if got, err := s.Create(within(t, 5*time.Second), running("old")); !errors.Is(err, stet.ErrExists) || got.Version != old.Version {
 					t.Errorf("a duplicate: %v", err)
 				}
-				if took := time.Since(began); took > time.Second {
-					t.Errorf("a duplicate waited for %v", took)
-				}
+				tier.Took(t, "a duplicate", time.Since(began), time.Second)
 			}
 		})
 	}
@@ -104,9 +103,7 @@ func TestHeldKeysAreInNobodysWay(t *testing.T) {
 	}
 	others.Wait()
 	close(stop)
-	if slowest > 2*time.Second {
-		t.Errorf("a neighbour took %v", slowest)
-	}
+	tier.Took(t, "a neighbour", slowest, 2*time.Second)
 	wg.Wait()
 	rollback()
 	// A call that was given up on may have happened, when it was its turn.
@@ -249,9 +246,7 @@ func TestHeldRowDelaysNoGroup(t *testing.T) {
 			best = min(best, slowest)
 		}
 	}
-	if best > 50*time.Millisecond {
-		t.Errorf("in %d rounds with a held row in a group, a neighbour took %v at best", rounds, best)
-	}
+	tier.Took(t, "at best, a neighbour of a held row in a group", best, 50*time.Millisecond)
 }
 
 // Writes that wait for rows that stay held do not keep others from a row that is free again: as
@@ -294,9 +289,7 @@ func TestWhoWaitsIsInNobodysWay(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("a row that is free: %v", err)
 	}
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("a row that is free took %v", took)
-	}
+	tier.Took(t, "a row that is free", time.Since(began), 5*time.Second)
 }
 
 // locked is how many sessions wait for a lock.

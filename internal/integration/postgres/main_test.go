@@ -24,6 +24,7 @@ import (
 	"github.com/stet-dev/stet/internal/integration/wrapped"
 	"github.com/stet-dev/stet/internal/sqltext"
 	"github.com/stet-dev/stet/internal/tag"
+	"github.com/stet-dev/stet/internal/tier"
 	"github.com/stet-dev/stet/store/pgxstore"
 	"github.com/stet-dev/stet/store/sqlstore"
 	"github.com/stet-dev/stet/store/storetest"
@@ -226,9 +227,15 @@ func overSQL() storetest.Backend {
 
 func TestLawsPgx(t *testing.T) { storetest.Run(t, overPgx("")) }
 
-func TestLawsWrapped(t *testing.T) { storetest.Run(t, wrapped.Backend(overPgx(""))) }
+func TestLawsWrapped(t *testing.T) {
+	tier.Campaign(t, "the laws run over this store in another form in the gate")
+	storetest.Run(t, wrapped.Backend(overPgx("")))
+}
 
-func TestLawsSQL(t *testing.T) { storetest.Run(t, overSQL()) }
+func TestLawsSQL(t *testing.T) {
+	tier.Campaign(t, "the laws run over this store in another form in the gate")
+	storetest.Run(t, overSQL())
+}
 
 func TestClocks(t *testing.T) { clocks.Run(t, overPgx("")) }
 

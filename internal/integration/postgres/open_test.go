@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/integration/badnet"
+	"github.com/stet-dev/stet/internal/tier"
 	"github.com/stet-dev/stet/store/pgxstore"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
@@ -113,15 +115,12 @@ func TestNotified(t *testing.T) {
 		err := waits.pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN %' AND datname = current_database()").Scan(&n)
 		return err == nil && n == 1
 	})
-	quick := 0
-	for range 5 { // looking would take half a second in the mean
-		if took := woken(t, waits, changes); took < 200*time.Millisecond {
-			quick++
-		}
+	var took []time.Duration
+	for range 5 {
+		took = append(took, woken(t, waits, changes))
 	}
-	if quick < 4 {
-		t.Errorf("%d of 5 were woken quickly", quick)
-	}
+	slices.Sort(took)
+	tier.Took(t, "being woken, the second slowest of 5", took[3], 200*time.Millisecond) // looking takes half a second in the mean
 	proxy.Refuse(true)
 	proxy.Cut()
 	woken(t, waits, changes)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/integration/testserver"
+	"github.com/stet-dev/stet/internal/tier"
 	"github.com/stet-dev/stet/store/pgxstore"
 	"github.com/stet-dev/stet/store/storetest"
 )
@@ -48,8 +49,8 @@ func TestLawsPoolerExec(t *testing.T) { lawsThroughPooler(t, "exec") }
 func TestLawsPoolerSimple(t *testing.T) { lawsThroughPooler(t, "simple_protocol") }
 
 func lawsThroughPooler(t *testing.T, mode string) {
-	if mode != "cache_describe" && os.Getenv("STET_SOAK") == "" && os.Getenv(poolerEnv) == "" {
-		t.Skip("STET_SOAK=1 runs the laws in every mode")
+	if os.Getenv(poolerEnv) == "" { // the process that a law starts
+		tier.Campaign(t, "the laws run without a pooler in the gate")
 	}
 	addr := pooler(t)
 	b := overPgx(mode)

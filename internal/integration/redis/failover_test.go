@@ -9,12 +9,14 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/integration/testserver"
+	"github.com/stet-dev/stet/internal/tier"
 	"github.com/stet-dev/stet/store/redisstore"
 )
 
 // A replica is cut off, or stands still; keys are begun meanwhile; the master is killed, and the
 // replica takes its place: no key is granted twice, whatever became of which write (B01, I1, W11).
 func TestFailoverGrantsNothingTwice(t *testing.T) {
+	tier.Campaign(t, "what is granted before a failover differs from run to run")
 	rounds := 3
 	if os.Getenv("STET_SOAK") != "" {
 		rounds = 200

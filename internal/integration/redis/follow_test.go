@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/tier"
 	"github.com/stet-dev/stet/store/redisstore"
 	"github.com/stet-dev/stet/store/storetest"
 	"github.com/stet-dev/stet/store/tierstore"
@@ -17,6 +18,7 @@ import (
 
 // A cache in front of Redis changes no law. What is tampered with behind its back it does not see.
 func TestLawsBehindACache(t *testing.T) {
+	tier.Campaign(t, "the laws run over this store in another form in the gate")
 	storetest.Run(t, storetest.Backend{ServerClock: true, Open: func(t testing.TB, dir string, _ func() time.Time) stet.Store {
 		return follow(t, open(t, adapters[1].single(t, testserver.Redis(t).Addr), redisstore.Config{Prefix: prefix(dir), Shards: shards}), tierstore.Config{})
 	}})

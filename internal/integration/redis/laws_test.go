@@ -13,6 +13,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/integration/clocks"
 	"github.com/stet-dev/stet/internal/integration/testserver"
+	"github.com/stet-dev/stet/internal/tier"
 	"github.com/stet-dev/stet/store/redisstore"
 	"github.com/stet-dev/stet/store/redisstore/goredisclient"
 	"github.com/stet-dev/stet/store/storetest"
@@ -55,11 +56,17 @@ const shards = 4
 // write, and on a cluster.
 func TestLaws(t *testing.T) {
 	for _, a := range adapters {
-		t.Run(a.name, func(t *testing.T) { storetest.Run(t, alone(a)(t)) })
+		t.Run(a.name, func(t *testing.T) {
+			if a.name != adapters[0].name {
+				tier.Campaign(t, "the laws run through another client in the gate")
+			}
+			storetest.Run(t, alone(a)(t))
+		})
 	}
 }
 
 func TestReplicaLaws(t *testing.T) {
+	tier.Campaign(t, "the laws run over this store in another form in the gate")
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
 			storetest.Run(t, law(t, a.name, 1, a.one, func(t testing.TB) []string {
@@ -71,6 +78,7 @@ func TestReplicaLaws(t *testing.T) {
 }
 
 func TestClusterLaws(t *testing.T) {
+	tier.Campaign(t, "the laws run over this store in another form in the gate")
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
 			storetest.Run(t, law(t, a.name, 1, a.many, func(t testing.TB) []string { return testserver.RedisCluster(t).Addrs() }))
@@ -87,6 +95,7 @@ func alone(a adapter) func(t testing.TB) storetest.Backend {
 
 // A server that reads less than others: what it would not read is not sent (K08).
 func TestLawsOfSmallRecords(t *testing.T) {
+	tier.Campaign(t, "the laws run over this store in another form in the gate")
 	small := sync.OnceValue(func() []string { return []string{testserver.NewRedis(t, "--proto-max-bulk-len", "4194304").Addr} })
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/tier"
 	"pgregory.net/rapid"
 )
 
@@ -45,6 +46,7 @@ var promise = regexp.MustCompile(`\b[IW]\d+: `)
 
 // Histories find what is broken, and shrink.
 func TestLivesFindWhatIsBroken(t *testing.T) {
+	tier.Campaign(t, "it draws until it has found each flaw")
 	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.shrinktime": "250ms", "rapid.checks": "5000"} {
 		was := flag.Lookup(name).Value.String()
 		if err := flag.Set(name, value); err != nil {

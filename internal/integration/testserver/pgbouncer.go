@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/stet-dev/stet/internal/freeport"
 )
 
 // PgBouncer returns a PgBouncer of the test's own in front of pg, in a pool mode such as
@@ -24,7 +26,7 @@ func PgBouncer(t testing.TB, pg *Server, mode string) *Server {
 	}
 	owner := credential(t, "postgres")
 	dir := directory(t, "", "pgbouncer", owner)
-	port := ports(t, 1)[0]
+	port := freeport.Of(t, 1)[0]
 	config := filepath.Join(dir, "ini")
 	text := fmt.Sprintf("[databases]\n* = host=%s port=%s user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\nunix_socket_dir =\n"+
 		"auth_type = any\npool_mode = %s\nmax_client_conn = 1000\ndefault_pool_size = 6\n", host, behind, port, mode)

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+
+	"github.com/stet-dev/stet/internal/freeport"
 )
 
 // Proxies are the reverse proxies that [Proxy] starts.
@@ -24,7 +26,7 @@ func Proxy(t testing.TB, name, behind string) *Server {
 	if program == "" {
 		missing(t, name, map[string]string{"nginx": "nginx-light"}[name]+name)
 	}
-	dir, port := directory(t, "", name, nil), ports(t, 1)[0]
+	dir, port := directory(t, "", name, nil), freeport.Of(t, 1)[0]
 	s := &Server{Addr: address(port), dir: dir, kind: kind{name, program, syscall.SIGTERM, syscall.SIGKILL, accepts}}
 	file := filepath.Join(dir, "config")
 	if err := os.Chmod(dir, 0o755); err != nil { // Varnish reads it as a user of its own

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stet-dev/stet/internal/freeport"
 )
 
 var redis shared
@@ -32,7 +34,7 @@ func NewRedis(t testing.TB, options ...string) *Server {
 
 func newRedis(t testing.TB, extra ...string) *Server {
 	t.Helper()
-	return redisOn(t, ports(t, 1)[0], append([]string{"--appendonly", "no", "--databases", "4096"}, extra...)...)
+	return redisOn(t, freeport.Of(t, 1)[0], append([]string{"--appendonly", "no", "--databases", "4096"}, extra...)...)
 }
 
 func redisOn(t testing.TB, port int, extra ...string) *Server {
@@ -162,7 +164,7 @@ func Sentinel(t testing.TB, name string, master *Server) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	on := ports(t, 1)[0]
+	on := freeport.Of(t, 1)[0]
 	dir := directory(t, "", "sentinel", nil)
 	config := filepath.Join(dir, "sentinel.conf") // which it writes to, too
 	text := fmt.Sprintf("bind 127.0.0.1\nport %d\ndir %s\nprotected-mode no\nsentinel monitor %s %s %s 1\n"+
@@ -242,7 +244,7 @@ const (
 
 func newCluster(t testing.TB) *Cluster {
 	t.Helper()
-	free := ports(t, 2*nodes) // for clients, and for the nodes among themselves: the usual distance can be out of range
+	free := freeport.Of(t, 2*nodes) // for clients, and for the nodes among themselves: the usual distance can be out of range
 	c := &Cluster{}
 	for i := range nodes {
 		c.Nodes = append(c.Nodes, redisOn(t, free[i], "--appendonly", "no", "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(free[nodes+i]),

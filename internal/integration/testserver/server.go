@@ -16,8 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -141,44 +139,6 @@ func directory(t testing.TB, in, name string, owner *syscall.Credential) string 
 		}
 	}
 	return dir
-}
-
-// The ports of servers are below those that systems give to outgoing connections, one of which
-// could take a port before its server does. A node of Redis Cluster listens on its port and 10,000
-// as well.
-const firstPort, lastPort = 11000, 20999
-
-// kept are abstract sockets, each with the number of a port that is this process's as long as it
-// lives. Nothing closes them: they end with the process, whatever ends it.
-var kept struct {
-	mu  sync.Mutex
-	all []net.Listener
-}
-
-// ports returns free ports that no other test of this machine gets meanwhile.
-func ports(t testing.TB, n int) []int {
-	t.Helper()
-	kept.mu.Lock()
-	defer kept.mu.Unlock()
-	var free []int
-	for tries := 0; len(free) < n; tries++ {
-		port := firstPort + rand.IntN(lastPort-firstPort+1)
-		l, err := net.Listen("tcp", address(port))
-		if err == nil {
-			defer func() { _ = l.Close() }()
-			var mine net.Listener
-			if mine, err = net.Listen("unix", fmt.Sprint("@", prefix, "port-", port)); err == nil {
-				kept.all = append(kept.all, mine)
-			}
-		}
-		switch {
-		case err == nil:
-			free = append(free, port)
-		case tries > 100:
-			t.Fatal(err)
-		}
-	}
-	return free
 }
 
 // prepare runs a program that makes a data directory.

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stet-dev/stet/internal/freeport"
 )
 
 var postgres, mariadb shared
@@ -39,7 +41,7 @@ func (s *Server) Standby(t testing.TB, name string) *Server {
 	data := filepath.Join(dir, "data")
 	prepare(t, dir, s.owner, filepath.Join(filepath.Dir(s.kind.program), "pg_basebackup"), "-D", data, "-h", host, "-p", port, "-U", "postgres",
 		"--checkpoint=fast", "--no-sync", "--write-recovery-conf")
-	at := ports(t, 1)[0]
+	at := freeport.Of(t, 1)[0]
 	standby := &Server{Addr: address(at), dir: dir, owner: s.owner, kind: s.kind}
 	standby.args = []string{"-D", data, "-p", strconv.Itoa(at), "-k", dir, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=300",
 		"-c", "shared_buffers=64MB", "-c", "cluster_name=" + name}
@@ -68,7 +70,7 @@ func newPostgres(t testing.TB, in string, extra ...string) *Server {
 	dir := directory(t, in, "postgres", owner)
 	data := filepath.Join(dir, "data")
 	prepare(t, dir, owner, filepath.Join(bin, "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
-	port := ports(t, 1)[0]
+	port := freeport.Of(t, 1)[0]
 	s := &Server{Addr: address(port), dir: dir, owner: owner,
 		kind: kind{"postgres", filepath.Join(bin, "postgres"), syscall.SIGINT, syscall.SIGQUIT, postgresReady}}
 	s.args = append([]string{"-D", data, "-p", strconv.Itoa(port), "-k", dir, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=300",
@@ -182,7 +184,7 @@ func newMariaDB(t testing.TB, extra ...string) *Server {
 	data := filepath.Join(dir, "data")
 	prepare(t, dir, owner, install, "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db",
 		"--skip-name-resolve", "--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=0", "--tmpdir="+dir)
-	port := ports(t, 1)[0]
+	port := freeport.Of(t, 1)[0]
 	s := &Server{Addr: address(port), dir: dir, owner: owner, kind: kind{"mariadb", program, syscall.SIGTERM, syscall.SIGKILL, mariadbReady}}
 	s.args = append([]string{"--no-defaults", "--datadir=" + data, "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(port),
 		"--socket=" + filepath.Join(dir, "s"), "--pid-file=" + filepath.Join(dir, "pid"), "--innodb-log-file-size=8M",
