@@ -178,25 +178,44 @@ func worded(err error) word {
 
 // operate is what people do.
 func (c *client) operate(ctx context.Context, key int) {
-	in, began := input{verb: purge, key: key, id: c.id()}, c.h.now()
-	note := stet.Note{Who: "operator", Why: "test"}
-	var err error
-	ctx, a := in.asking(ctx)
 	switch c.random.IntN(3) {
 	case 0:
-		err = c.e.Operator().Purge(ctx, c.h.id(key), 0, note)
+		c.purge(ctx, key)
 	case 1:
-		in.verb, in.as = resolve, open
-		_, err = c.e.Operator().Resolve(ctx, c.h.id(key), execution.Of(ctx, c.e, c.h.id(key)), stet.Resolution{}, note)
+		c.resolve(ctx, input{key: key, as: open})
 	case 2:
-		in.verb, in.as, in.body = resolve, done, fmt.Sprint("resolved ", in.id)
-		_, err = c.e.Operator().Resolve(ctx, c.h.id(key), execution.Of(ctx, c.e, c.h.id(key)), stet.Resolution{Response: &stet.Response{Status: 200, Body: []byte(in.body)}}, note)
+		c.resolve(ctx, input{key: key, as: done})
 	}
+}
+
+func (c *client) purge(ctx context.Context, key int) {
+	in, began := input{verb: purge, key: key, id: c.id()}, c.h.now()
+	ctx, a := in.asking(ctx)
+	err := c.e.Operator().Purge(ctx, c.h.id(key), 0, stet.Note{Who: "operator", Why: "test"})
+	c.h.add(c.number, began, in, output{word: worded(err), again: a.lost.Load()})
+}
+
+// resolve is a person who reads a record, and says what became of the execution that it is about:
+// of that one alone, should the next have begun meanwhile.
+func (c *client) resolve(ctx context.Context, in input) {
+	in.verb, in.id = resolve, c.id()
+	r := stet.Resolution{Now: in.works}
+	if in.as == done {
+		in.body = fmt.Sprint("resolved ", in.id)
+		r.Response = &stet.Response{Status: 200, Body: []byte(in.body)}
+	}
+	began := c.h.now()
+	ctx, a := in.asking(ctx)
+	of := execution.Of(ctx, c.e, c.h.id(in.key))
+	have, err := c.e.Operator().Resolve(ctx, c.h.id(in.key), of, r, stet.Note{Who: "operator", Why: "test"})
 	out := output{word: worded(err), again: a.lost.Load()}
-	if out.word == another { // it was read before, and another has begun since
-		out.word = failed
+	if out.word == another {
+		in.owner = earlier
 	}
 	c.h.add(c.number, began, in, out)
+	if out.word == another && in.as == done && of.Fence > have.CreatedAt.UnixMicro() { // in the record's life, before its execution
+		c.tells(in)
+	}
 }
 
 func (c *client) get(ctx context.Context, key int) {
@@ -222,12 +241,26 @@ func (c *client) get(ctx context.Context, key int) {
 
 // record runs clients on a store, and returns what they did.
 func record(t *testing.T, s stet.Store, seed uint64, within time.Duration) []porcupine.Operation {
+	h := newHistory(t, seed)
+	all := h.clients(s, seed, within)
+	var working sync.WaitGroup
+	for _, c := range all {
+		working.Go(func() { c.work(context.Background()) })
+	}
+	working.Wait()
+	return h.end(all)
+}
+
+func newHistory(t *testing.T, seed uint64) *history {
 	h := &history{t: t, name: fmt.Sprint(seed), began: time.Now(), granted: map[stet.Version]bool{}, given: map[int]bool{}}
 	for key := range keys {
 		h.left[key].Store(perKey)
 	}
-	var all []*client
-	var working sync.WaitGroup
+	return h
+}
+
+// clients are those of a history, whose wires have no faults yet.
+func (h *history) clients(s stet.Store, seed uint64, within time.Duration) (all []*client) {
 	for i := range clients {
 		w := &wire{Store: s, h: h, random: rand.New(rand.NewPCG(seed, uint64(i)))}
 		w.faults.Store(&noFaults)
@@ -235,22 +268,24 @@ func record(t *testing.T, s stet.Store, seed uint64, within time.Duration) []por
 		if err != nil {
 			panic(err)
 		}
-		c := &client{h: h, e: e, wire: w, number: i, random: rand.New(rand.NewPCG(seed, uint64(i)+100))}
-		all = append(all, c)
-		working.Go(func() { c.work(context.Background()) })
+		all = append(all, &client{h: h, e: e, wire: w, number: i, random: rand.New(rand.NewPCG(seed, uint64(i)+100))})
 	}
-	working.Wait()
+	return all
+}
+
+// end waits until what is on its way has arrived, looks at all keys, and returns what was done.
+func (h *history) end(all []*client) []porcupine.Operation {
 	for _, c := range all {
 		c.wire.faults.Store(&noFaults)
 	}
-	for _, c := range all { // what is on its way arrives
-		if err := c.e.Drain(t.Context()); err != nil {
-			t.Error(err)
+	for _, c := range all {
+		if err := c.e.Drain(h.t.Context()); err != nil {
+			h.t.Error(err)
 		}
 		c.wire.flying.Wait()
 	}
 	for key := range keys {
-		all[0].get(t.Context(), key)
+		all[0].get(h.t.Context(), key)
 	}
 	return h.complete()
 }

@@ -2,6 +2,7 @@ package linear
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/anishathalye/porcupine"
@@ -32,6 +33,10 @@ type input struct {
 	body  string // of done
 	works bool   // settle as unknown: the handler has not returned; resolve as open: it need not have returned
 }
+
+// earlier is the owner of what a person said of the execution that they had read of, and that was not
+// the record's any more, whichever it was.
+const earlier = math.MinInt
 
 // word is how an operation was answered.
 type word string
@@ -115,6 +120,8 @@ func step(s state, in input, out output) []state {
 		return effects(s, in)
 	case in.verb == resolve && out.word == doubted:
 		return yes(s.phase == unknown && in.isAbout(s), s)
+	case in.verb == resolve && out.word == another && in.owner == earlier:
+		return yes(s.phase == open, s) // it was, after it was read: the next has begun
 	case in.verb == resolve && out.word == another:
 		return yes(!in.isAbout(s) || s.phase == open, s)
 	case in.verb == resolve && out.word == ok && in.as == open:

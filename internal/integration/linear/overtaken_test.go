@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/internal/execution"
 )
 
 // tells notes that the engine may say later that an execution had its effect which in is about: it
@@ -54,17 +53,11 @@ func (c *client) overtaken(ctx context.Context, key int) { // K01, K05
 		c.settle(ctx, n, ending{unknown, true})
 		return &h
 	}
-	free := func(works bool) {
-		in, began := input{verb: resolve, key: key, id: c.id(), as: open, works: works}, c.h.now()
-		ctx, a := in.asking(ctx)
-		_, err := c.e.Operator().Resolve(ctx, c.h.id(key), execution.Of(ctx, c.e, c.h.id(key)), stet.Resolution{Now: works}, stet.Note{Who: "operator", Why: "test"})
-		c.h.add(c.number, began, in, output{word: worded(err), again: a.lost.Load()})
-	}
 	first := doubt()
 	if first == nil {
 		return
 	}
-	free(true)
+	c.resolve(ctx, input{key: key, as: open, works: true})
 	if doubt() == nil {
 		return
 	}
@@ -76,5 +69,5 @@ func (c *client) overtaken(ctx context.Context, key int) { // K01, K05
 	case 2:
 		c.settle(ctx, slices.Index(c.held, *first), ending{as: done})
 	}
-	free(false)
+	c.resolve(ctx, input{key: key, as: open})
 }

@@ -66,10 +66,19 @@ func send[T any](ctx context.Context, w *wire, do func(ctx context.Context) (T, 
 		fly()
 	}
 	got, err := do(ctx)
+	if a, ok := ctx.Value(asked{}).(*asking); ok && !answered(err) {
+		a.lost.Store(true)
+	}
 	if n < now.request+now.late+now.reply {
 		return none, errLost
 	}
 	return got, err
+}
+
+// answered reports whether a store has answered. One that is slow may not, in time, and nothing was
+// lost on the wire.
+func answered(err error) bool {
+	return err == nil || errors.Is(err, stet.ErrExists) || errors.Is(err, stet.ErrStale) || errors.Is(err, stet.ErrNotFound)
 }
 
 // lateness is how late a message is at most: longer than its sender waits for it.
