@@ -13,7 +13,7 @@ import (
 func BenchmarkReplay(b *testing.B) {
 	for name, over := range map[string]func() stet.Store{
 		"memstore": func() stet.Store { return memory(nil) },
-		"cache":    func() stet.Store { return tier(b, tierstore.NewMemory(0), memory(nil), tierstore.Config{}) },
+		"cache":    func() stet.Store { return tiered(b, tierstore.NewMemory(0), memory(nil), tierstore.Config{}) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			x := &rig{t: b, clock: &storetest.Clock{}, origin: &counted{Store: over()}}

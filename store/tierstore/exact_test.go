@@ -59,7 +59,7 @@ func TestAnAnswerThatAPurgeOvertakesLeavesNoCopy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			origin := &halted{Store: memory(nil)}
 			x := &rig{t: t, clock: &storetest.Clock{}, origin: &counted{Store: origin}}
-			x.Store = tier(t, tierstore.NewMemory(0), x.origin, tierstore.Config{})
+			x.Store = tiered(t, tierstore.NewMemory(0), x.origin, tierstore.Config{})
 			done := x.sibling().complete("k")
 			origin.after = func() {
 				have, err := origin.Store.Get(t.Context(), done.ID)
@@ -83,7 +83,7 @@ func TestAReadThatAWriteOvertakesLeavesNoCopy(t *testing.T) {
 		clock := &storetest.Clock{}
 		origin := &halted{Store: memory(clock.Now)}
 		x := &rig{t: t, clock: clock, origin: &counted{Store: origin}}
-		x.Store = tier(t, tierstore.NewMemory(64<<10), x.origin, tierstore.Config{Clock: clock.Now})
+		x.Store = tiered(t, tierstore.NewMemory(64<<10), x.origin, tierstore.Config{Clock: clock.Now})
 		done := x.sibling().complete("k")
 		h := done.Head
 		h.Version, h.DueIn = draw(), time.Hour
@@ -105,7 +105,7 @@ func TestAReadThatAWriteOvertakesLeavesNoCopy(t *testing.T) {
 func TestAReadThatACreateOvertakesLeavesNoCopy(t *testing.T) {
 	origin := &halted{Store: memory(nil)}
 	x := &rig{t: t, clock: &storetest.Clock{}, origin: &counted{Store: origin}}
-	x.Store = tier(t, tierstore.NewMemory(0), x.origin, tierstore.Config{})
+	x.Store = tiered(t, tierstore.NewMemory(0), x.origin, tierstore.Config{})
 	done := x.sibling().complete("k")
 	var made stet.Record
 	origin.after = func() {
@@ -160,7 +160,7 @@ func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		origin := &announcing{Store: memory(nil), heard: make(chan uint32), ends: make(chan error), ready: make(chan struct{})}
 		x := &rig{t: t, clock: &storetest.Clock{}, origin: &counted{Store: origin}}
-		x.Store = tier(t, tierstore.NewMemory(0), x.origin, tierstore.Config{TTL: time.Hour})
+		x.Store = tiered(t, tierstore.NewMemory(0), x.origin, tierstore.Config{TTL: time.Hour})
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan error)
 		go func() { over <- x.Follow(ctx) }()
@@ -202,7 +202,7 @@ func TestDeaf(t *testing.T) {
 		origin.deaf.Store(true)
 		told := 0
 		x := &rig{t: t, clock: &storetest.Clock{}, origin: &counted{Store: origin}}
-		x.Store = tier(t, tierstore.NewMemory(0), x.origin, tierstore.Config{TTL: 24 * time.Hour, Deaf: func(error) { told++ }})
+		x.Store = tiered(t, tierstore.NewMemory(0), x.origin, tierstore.Config{TTL: 24 * time.Hour, Deaf: func(error) { told++ }})
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan error)
 		go func() { over <- x.Follow(ctx) }()
@@ -248,7 +248,7 @@ func TestDeaf(t *testing.T) {
 
 func TestNothingToFollow(t *testing.T) {
 	x := &rig{t: t, clock: &storetest.Clock{}, origin: &counted{Store: memory(nil)}}
-	if err := tier(t, tierstore.NewMemory(0), x.origin, tierstore.Config{}).Follow(t.Context()); !errors.Is(err, stet.ErrUnsupported) {
+	if err := tiered(t, tierstore.NewMemory(0), x.origin, tierstore.Config{}).Follow(t.Context()); !errors.Is(err, stet.ErrUnsupported) {
 		t.Error(err)
 	}
 }

@@ -95,7 +95,7 @@ func TestCacheIsBounded(t *testing.T) {
 	const size = 1 << 20
 	cache := tierstore.NewMemory(size)
 	x := &rig{t: t, origin: &counted{Store: memory(nil)}}
-	x.Store = tier(t, cache, x.origin, tierstore.Config{})
+	x.Store = tiered(t, cache, x.origin, tierstore.Config{})
 	put := func(key stet.Key, n int) {
 		t.Helper()
 		r := running(key)
@@ -148,7 +148,7 @@ func (closing) Close() error { return errClose }
 func TestCloseClosesBoth(t *testing.T) {
 	m := memory(nil)
 	for _, s := range []*tierstore.Store{
-		tier(t, tierstore.Shared(closing{m}), m, tierstore.Config{}), tier(t, tierstore.NewMemory(0), closing{m}, tierstore.Config{}),
+		tiered(t, tierstore.Shared(closing{m}), m, tierstore.Config{}), tiered(t, tierstore.NewMemory(0), closing{m}, tierstore.Config{}),
 	} {
 		if err := s.Close(); !errors.Is(err, errClose) {
 			t.Errorf("Close: %v", err)

@@ -49,7 +49,7 @@ func rigs(t *testing.T, c tierstore.Config, test func(t *testing.T, x *rig)) {
 		x := &rig{t: t, clock: &storetest.Clock{}}
 		c.Clock = x.clock.Now
 		x.origin = &counted{Store: memory(x.clock.Now)}
-		x.Store = tier(t, tierstore.NewMemory(0), x.origin, c)
+		x.Store = tiered(t, tierstore.NewMemory(0), x.origin, c)
 		test(t, x)
 	})
 	t.Run("shared", func(t *testing.T) {
@@ -57,7 +57,7 @@ func rigs(t *testing.T, c tierstore.Config, test func(t *testing.T, x *rig)) {
 		c.Clock = x.clock.Now
 		x.origin = &counted{Store: memory(x.clock.Now)}
 		x.cache = faulty.New(memory(x.clock.Now), 1)
-		x.Store = tier(t, tierstore.Shared(x.cache), x.origin, c)
+		x.Store = tiered(t, tierstore.Shared(x.cache), x.origin, c)
 		test(t, x)
 	})
 }
@@ -65,7 +65,7 @@ func rigs(t *testing.T, c tierstore.Config, test func(t *testing.T, x *rig)) {
 // sibling is another process on the same origin, with a cache of its own.
 func (x *rig) sibling() *rig {
 	s := *x
-	s.Store = tier(x.t, tierstore.NewMemory(0), x.origin, tierstore.Config{Clock: x.clock.Now})
+	s.Store = tiered(x.t, tierstore.NewMemory(0), x.origin, tierstore.Config{Clock: x.clock.Now})
 	return &s
 }
 
@@ -187,7 +187,7 @@ func TestTheWayFromTheOriginCounts(t *testing.T) {
 		done := x.sibling().complete("k")
 		late := *x
 		slow := slowOrigin{x.origin, func() { x.clock.Advance(40 * time.Minute) }}
-		late.Store = tier(t, tierstore.NewMemory(0), slow, tierstore.Config{TTL: 24 * time.Hour, Clock: x.clock.Now})
+		late.Store = tiered(t, tierstore.NewMemory(0), slow, tierstore.Config{TTL: 24 * time.Hour, Clock: x.clock.Now})
 		if _, err := late.Get(t.Context(), done.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +209,7 @@ func TestTTLCountsFromTheQuestion(t *testing.T) {
 		}
 		late := *x
 		slow := slowOrigin{x.origin, func() { x.clock.Advance(tierstore.DefaultTTL - 20*time.Second) }}
-		late.Store = tier(t, cache, slow, tierstore.Config{Clock: x.clock.Now})
+		late.Store = tiered(t, cache, slow, tierstore.Config{Clock: x.clock.Now})
 		if _, err := late.Get(t.Context(), done.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -290,7 +290,7 @@ func TestUnansweredReplaceDropsTheCopy(t *testing.T) {
 	clock := &storetest.Clock{}
 	origin := faulty.New(memory(clock.Now), 1)
 	x := &rig{t: t, clock: clock, origin: &counted{Store: origin}}
-	x.Store = tier(t, tierstore.NewMemory(0), x.origin, tierstore.Config{Clock: clock.Now})
+	x.Store = tiered(t, tierstore.NewMemory(0), x.origin, tierstore.Config{Clock: clock.Now})
 	made, err := x.Create(t.Context(), running("k"))
 	if err != nil {
 		t.Fatal(err)
@@ -340,7 +340,7 @@ func TestOriginDownReplaysCache(t *testing.T) {
 	clock := &storetest.Clock{}
 	origin := faulty.New(memory(clock.Now), 1)
 	x := &rig{t: t, clock: clock, origin: &counted{Store: origin}}
-	x.Store = tier(t, tierstore.NewMemory(0), x.origin, tierstore.Config{Clock: clock.Now})
+	x.Store = tiered(t, tierstore.NewMemory(0), x.origin, tierstore.Config{Clock: clock.Now})
 	x.complete("k")
 	origin.Down()
 	if _, asked := x.retry("k"); asked {
@@ -358,7 +358,7 @@ func TestCacheDownOrSlow(t *testing.T) {
 		cache := &counted{Store: memory(nil)}
 		sick := faulty.New(cache, 1)
 		x := &rig{t: t, clock: &storetest.Clock{}, origin: &counted{Store: memory(nil)}}
-		x.Store = tier(t, tierstore.Shared(sick), x.origin, tierstore.Config{})
+		x.Store = tiered(t, tierstore.Shared(sick), x.origin, tierstore.Config{})
 		sick.Down()
 		x.complete("a")
 		sick.Up()
@@ -397,7 +397,7 @@ func TestCacheDownOrSlow(t *testing.T) {
 func TestAnyCacheIsSafe(t *testing.T) {
 	sick := faulty.New(memory(nil), 7)
 	sick.Lose(0.4, 0.4)
-	engine, err := stet.New(tier(t, tierstore.Shared(sick), memory(nil), tierstore.Config{InFlight: true}), stet.Config{})
+	engine, err := stet.New(tiered(t, tierstore.Shared(sick), memory(nil), tierstore.Config{InFlight: true}), stet.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/stet-dev/stet/store/tierstore"
 )
 
-func tier(t testing.TB, cache tierstore.Cache, origin stet.Store, c tierstore.Config) *tierstore.Store {
+func tiered(t testing.TB, cache tierstore.Cache, origin stet.Store, c tierstore.Config) *tierstore.Store {
 	t.Helper()
 	s, err := tierstore.New(cache, origin, c)
 	if err != nil {
@@ -29,20 +29,20 @@ func memory(clock func() time.Time) *memstore.Store {
 func TestLawsWithACache(t *testing.T) {
 	tier.Campaign(t, "the laws run over this store in another form in the gate")
 	storetest.Run(t, storetest.Backend{Open: func(t testing.TB, _ string, clock func() time.Time) stet.Store {
-		return tier(t, tierstore.NewMemory(0), memory(clock), tierstore.Config{Clock: clock})
+		return tiered(t, tierstore.NewMemory(0), memory(clock), tierstore.Config{Clock: clock})
 	}})
 }
 
 func TestLawsWithASharedCache(t *testing.T) {
 	storetest.Run(t, storetest.Backend{Open: func(t testing.TB, _ string, clock func() time.Time) stet.Store {
-		return tier(t, tierstore.Shared(memory(clock)), memory(clock), tierstore.Config{Clock: clock, Timeout: 5 * time.Second})
+		return tiered(t, tierstore.Shared(memory(clock)), memory(clock), tierstore.Config{Clock: clock, Timeout: 5 * time.Second})
 	}})
 }
 
 func TestLawsInFlight(t *testing.T) {
 	tier.Campaign(t, "the laws run over this store in another form in the gate")
 	storetest.Run(t, storetest.Backend{Open: func(t testing.TB, _ string, clock func() time.Time) stet.Store {
-		return tier(t, tierstore.NewMemory(0), memory(clock), tierstore.Config{Clock: clock, InFlight: true})
+		return tiered(t, tierstore.NewMemory(0), memory(clock), tierstore.Config{Clock: clock, InFlight: true})
 	}})
 }
 
@@ -57,6 +57,6 @@ func TestLawsOnDisk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return tier(t, tierstore.NewMemory(0), guarded, tierstore.Config{Clock: clock})
+		return tiered(t, tierstore.NewMemory(0), guarded, tierstore.Config{Clock: clock})
 	}})
 }

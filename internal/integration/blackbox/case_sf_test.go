@@ -65,7 +65,7 @@ var casesSF = []Case{
 		c.Faults().Advance(2 * time.Minute)
 		first.Retry().Problem("outcome-unknown")
 		c.Faults().FailComplete(false)
-		first.Retry().Problem("outcome-unknown") // too late: the record is not the holder's any more
+		c.settled(func() *Answer { return first.Retry() }).marked(201, `{"id":"1"}`) // the holder's word counts, though it comes late
 		c.Effects(1)
 	}},
 	{ID: "SF-06", Need: NeedFaults, Run: func(c *C) {

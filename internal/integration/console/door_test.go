@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/stet-dev/stet/internal/tier"
 )
 
 // Who has no token sees the page to sign in with, and what it says does not help to guess one.
@@ -41,6 +43,7 @@ func TestWrongToken(t *testing.T) {
 // A viewer sees no button that changes something, and the forms are refused: also those that a page
 // of another user has.
 func TestViewer(t *testing.T) {
+	tier.Campaign(t, "five journeys through the console are in the gate")
 	t.Parallel()
 	w := newWorld(t, setup{settle: 600})
 	w.incident(2)

@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/tier"
 )
 
 // adopt fills in the form "It happened", and sends it.
@@ -67,6 +68,7 @@ func TestFromAlertToReplay(t *testing.T) {
 // Fourteen keys are freed after their count was typed. The gateway that does it is killed when it
 // has freed all but one, and another goes on with the job: nothing runs twice, nothing is left.
 func TestFreeManyOverACrash(t *testing.T) {
+	tier.Campaign(t, "five journeys through the console are in the gate")
 	t.Parallel()
 	w := newWorld(t, setup{settle: 0.001, lease: 1, gates: 2})
 	w.incident(14)
@@ -142,6 +144,7 @@ func TestTwoPeople(t *testing.T) {
 
 // A snooze takes a key off the list, and a hand-over says who has it.
 func TestSnoozeAndHandOver(t *testing.T) {
+	tier.Campaign(t, "five journeys through the console are in the gate")
 	t.Parallel()
 	w := newWorld(t, setup{settle: 600})
 	w.incident(1)
@@ -170,6 +173,7 @@ func TestSnoozeAndHandOver(t *testing.T) {
 
 // A question is asked while the page waits, and its answer is on the page.
 func TestAskAgain(t *testing.T) {
+	tier.Campaign(t, "five journeys through the console are in the gate")
 	t.Parallel()
 	w := newWorld(t, setup{settle: 600})
 	w.incident(1)
@@ -187,6 +191,7 @@ func TestAskAgain(t *testing.T) {
 
 // What cannot be told is a dead letter. Its page is where it is asked about again.
 func TestDeadLetterOfAKey(t *testing.T) {
+	tier.Campaign(t, "five journeys through the console are in the gate")
 	t.Parallel()
 	w := newWorld(t, setup{settle: 600})
 	w.incident(1)

@@ -11,6 +11,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/stet-dev/stet/internal/tier"
 )
 
 // looks lets a test have a page look whether it is time to read itself again, which the page does
@@ -44,6 +46,7 @@ func (b *browser) goesOn() {
 // A page reads itself again, and leaves alone what is open, picked, selected or typed. A page that
 // no person sees reads nothing.
 func TestLivePages(t *testing.T) {
+	tier.Campaign(t, "five journeys through the console are in the gate")
 	t.Parallel()
 	w := newWorld(t, setup{settle: 600})
 	w.incident(2)
@@ -109,6 +112,7 @@ func (w *world) lose(key string) {
 
 // Letters move, open and find; in a field they are letters.
 func TestShortcuts(t *testing.T) {
+	tier.Campaign(t, "five journeys through the console are in the gate")
 	t.Parallel()
 	w := newWorld(t, setup{settle: 600})
 	w.incident(2)

@@ -5,12 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-dev/stet/internal/tier"
 	"github.com/stet-dev/stet/outbox"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
 // A message that the other side declined is delivered again when a person says so, with a reason.
 func TestDeadMessage(t *testing.T) {
+	tier.Campaign(t, "five journeys through the console are in the gate")
 	t.Parallel()
 	w := newWorld(t, setup{})
 	result := outbox.Decline("the account is closed")

@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/stet-dev/stet/internal/tier"
 	"github.com/stet-dev/stet/outbox"
 )
 
@@ -97,6 +98,7 @@ func (w *world) call(method, at string, doc, into any) {
 // wide and light, and narrow and dark, and the main ones in every way; STET_SOAK=1 looks at all of
 // them in every way.
 func TestPages(t *testing.T) {
+	tier.Campaign(t, "how pages look depends on fonts and on when they are drawn")
 	t.Parallel()
 	w, pages := scene(t)
 	b := w.open(admin)
@@ -181,6 +183,7 @@ func (b *browser) tab(name string) {
 // A check that sees nothing would pass on every page: each of these pages has one fault, which is
 // seen.
 func TestChecks(t *testing.T) {
+	tier.Campaign(t, "how pages look depends on fonts and on when they are drawn")
 	t.Parallel()
 	const good = `<!doctype html><html lang="en"><head><title>t</title><meta name="viewport" content="width=device-width"><style>a{color:inherit} body{background:#fff;color:#111} *{margin:4px} .dark{color:#000} @media (prefers-color-scheme: dark){body{background:#111;color:#eee}.dark{background:#111}}</style></head><body><header><nav aria-label="n"><a href="/">home</a></nav></header><main><h1>h</h1>%s</main></body></html>`
 	var page atomic.Value
