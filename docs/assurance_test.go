@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stet-dev/stet/internal/tier"
 )
 
 var update = flag.Bool("update", false, "write assurance.md")
@@ -51,6 +53,7 @@ var families = []struct{ title, intro, form string }{
 // sentence in assurance.txt, and a test names each id that has a sentence. After a change of
 // either, go test ./docs -run TestAssurance -update writes the page.
 func TestAssurance(t *testing.T) {
+	tier.Campaign(t, "a test that gets another name would have to change documents, too")
 	sentences := sentencesOf(t)
 	uses, keepers := walk(t)
 	for id, at := range uses {

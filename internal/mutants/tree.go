@@ -94,7 +94,7 @@ func (t *tree) overlay(file string, text []byte) (string, error) {
 	return name, errors.Join(os.WriteFile(instead, text, 0o600), os.WriteFile(name, doc, 0o600))
 }
 
-// test runs tests of a package, with the race detector as make test does: most is compiled already.
+// test runs tests of a package, compiled as make test does: most is compiled already.
 // What is in the environment reaches binaries that the test builds itself.
 func (t *tree) test(ctx context.Context, pkg, run, overlay string) (string, error) {
 	module, err := t.module(pkg)
@@ -105,9 +105,13 @@ func (t *tree) test(ctx context.Context, pkg, run, overlay string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, "go", "test", "-race", "-count=1", "-vet=off", "-timeout="+limit, "-run", run,
+	as, env := "-race", os.Environ()
+	if module != t.root {
+		as, env = "-trimpath", append(env, "CGO_ENABLED=0")
+	}
+	cmd := exec.CommandContext(ctx, "go", "test", as, "-count=1", "-vet=off", "-timeout="+limit, "-run", run,
 		"./"+filepath.ToSlash(rel))
-	cmd.Dir, cmd.Env = module, os.Environ()
+	cmd.Dir, cmd.Env = module, env
 	if overlay != "" {
 		cmd.Env = append(cmd.Env, strings.TrimSpace("GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay))
 	}
