@@ -137,7 +137,9 @@ func TestFileThatIsExchangedWhileClosed(t *testing.T) {
 func marked(t testing.TB, s *sqlstore.Store, above int64) {
 	t.Helper()
 	i, _ := stet.As[stet.Identified](s)
-	for end := time.Now().Add(20 * time.Second); ; {
+	pause := time.NewTicker(20 * time.Millisecond) // many records would leave the log for the file
+	defer pause.Stop()
+	for end := time.Now().Add(time.Minute); ; <-pause.C {
 		create(t, s, "marked-"+time.Now().String())
 		now, _, err := i.Identity(t.Context())
 		must(t, err)
