@@ -254,14 +254,13 @@ func (a *app) run(ctx context.Context) error {
 	for _, warning := range a.started.Warnings() {
 		a.log.Warn(warning.Text, "setting", warning.Path)
 	}
-	told := make(chan struct{})
-	untold := context.AfterFunc(ctx, func() {
+	tell := sync.OnceFunc(func() {
 		a.log.Info("shutting down when what runs has finished; a second signal ends at once")
-		close(told)
 	})
+	untold := context.AfterFunc(ctx, tell)
 	err := a.server.Run(ctx)
-	if !untold() {
-		<-told // in the log, the end begins before it is over
+	if untold(); ctx.Err() != nil {
+		tell() // in the log, the end begins before it is over
 	}
 	stopJobs()
 	jobs.Wait()
