@@ -156,11 +156,11 @@ func (c *Claim) DownstreamKey() string {
 }
 
 // Head returns the record's head as the holder last wrote it. It does not wait for a write that is
-// under way. After [Claim.Close] it has the ID, the Attempt and CreatedAt alone.
+// under way. After [Claim.Close] it has the ID, the Tag, the Attempt and CreatedAt alone.
 func (c *Claim) Head() Head {
 	defer c.mu.Unlock()
 	if !c.lock() {
-		return Head{ID: c.id, Attempt: int(c.attempt), CreatedAt: time.UnixMicro(c.fence - int64(c.attempt)).UTC()}
+		return Head{ID: c.id, Tag: c.e.Tag(c.id), Attempt: int(c.attempt), CreatedAt: time.UnixMicro(c.fence - int64(c.attempt)).UTC()}
 	}
 	return c.h
 }

@@ -9,13 +9,17 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/stet-dev/stet/internal/digest"
+	"github.com/stet-dev/stet/internal/tag"
 )
 
 // Execution names one execution of a key, for a statement about what became of it. The key alone
 // names none: it is executed again after proof that nothing happened, and in each new life. All
 // that is given has to match the record, else the statement is about another execution and changes
 // nothing. What suffices is the Fence; the Version; the Attempt together with At; and, for the
-// statement that the effect happened, the DownstreamKey. Anything less is [ErrUnnamed].
+// statement that the effect happened, a DownstreamKey that Stet has derived. Anything less is
+// [ErrUnnamed].
 type Execution struct {
 	// Fence is what the handler and systems further down were told: [Head.Fence].
 	Fence int64
@@ -27,10 +31,12 @@ type Execution struct {
 	// clock, a clock that is wrong by more than the time between two lives makes it worthless: give
 	// the Fence where it is known.
 	At time.Time
-	// DownstreamKey is the key that a system further down was sent for the effect: the record's
-	// [Head].DownstreamKey, or [Head.LifeKey]. It names a life of the key and no attempt. That
-	// suffices for the statement that the effect happened, which holds for the whole life. It never
-	// suffices for the opposite, since an earlier attempt may be meant.
+	// DownstreamKey is the key that a system further down was sent for the effect: [Head.LifeKey],
+	// the key that a flow has derived for the phase that the record is at, or the record's
+	// [Head].DownstreamKey. The first two name a life of the key and no attempt. That suffices for
+	// the statement that the effect happened, which holds for the whole life. It never suffices for
+	// the opposite, since an earlier attempt may be meant. A key that the handler has chosen may
+	// have been sent in several lives: it names none, and has to match where it is given.
 	DownstreamKey string
 	// DownstreamID is the id that a system further down has given the effect: the record's
 	// [Head].DownstreamID. It names no execution, and has to match where it is given.
@@ -48,6 +54,8 @@ var (
 		"or the version of the record that it was decided on", ErrUnnamed)
 	errUnnamedRelease = fmt.Errorf("%w: that nothing happened has to name its fence (Stet-Fence), its attempt with an instant within it, "+
 		"or the version of the record that it was decided on: a key further down may be an earlier attempt's", ErrUnnamed)
+	errChosenKey = fmt.Errorf("%w: the handler has chosen that downstream key, which may name several lives: give the fence (Stet-Fence), "+
+		"or the key that Stet derives (Stet-Downstream-Key)", ErrUnnamed)
 )
 
 // Names returns nil if x names the execution that h is about, for a statement about what became of
@@ -79,15 +87,18 @@ func (x *Execution) named(happened bool) error {
 
 // matches returns an error if x names another execution than the record's.
 func (x *Execution) matches(h *Head) error {
+	derived := x.DownstreamKey != "" && h.derives(x.DownstreamKey)
 	switch {
 	case x.Fence != 0 && x.Fence != h.Fence(),
 		x.Attempt != 0 && x.Attempt != h.Attempt,
 		!x.At.IsZero() && (x.At.Before(h.CreatedAt) || x.At.After(h.AsOf)),
-		x.DownstreamKey != "" && x.DownstreamKey != h.DownstreamKey && x.DownstreamKey != h.LifeKey(),
+		x.DownstreamKey != "" && x.DownstreamKey != h.DownstreamKey && !derived,
 		x.DownstreamID != "" && x.DownstreamID != h.DownstreamID:
 		return ErrOtherAttempt
+	case derived || x.named(false) == nil:
+		return nil
 	}
-	return nil
+	return errChosenKey
 }
 
 // earlier reports whether x names an execution of the record's life that came before the record's.
@@ -102,10 +113,19 @@ func (x *Execution) earlier(h *Head) bool {
 	return false
 }
 
+// derives reports whether Stet has derived a downstream key for this life: for the whole of it, or
+// for the phase of a flow that the record is at.
+func (h *Head) derives(key string) bool {
+	return key == h.LifeKey() ||
+		h.Point != "" && key == digest.Phase(string(h.Scope), string(h.Key), h.Point, h.CreatedAt.UnixMicro())
+}
+
 // LifeKey is what [Claim.DownstreamKey] returns, for those who have the record alone. It names this
-// life of the key to systems further down: the same for all attempts of a life,
-// and another for each life, scope and key. It is opaque, in 43 characters of base64url, and holds
-// nothing that the key could be read from. The store has to have stamped CreatedAt.
+// life of the key to systems further down: the same for all attempts of a life, and another for
+// each life, scope and key. It is opaque, in 43 characters of base64url of 32 bytes: the 8 of the
+// record's [Head].Tag, by which [Operator.Find] finds it, and 24 of a SHA-256 over scope, key and
+// CreatedAt. It holds nothing that the key could be read from, and is never stored. The store has to
+// have stamped CreatedAt. A change of the Pepper changes the keys of lives that go on over it.
 func (h *Head) LifeKey() string {
 	const usual = 256 // bytes; no memory is taken for them
 	text := make([]byte, 0, usual)
@@ -115,7 +135,18 @@ func (h *Head) LifeKey() string {
 	}
 	text = binary.BigEndian.AppendUint64(text, uint64(h.CreatedAt.UnixMicro()))
 	sum := sha256.Sum256(text)
-	return base64.RawURLEncoding.EncodeToString(sum[:])
+	bits, _ := tag.Parse(h.Tag)
+	key := append(binary.BigEndian.AppendUint64(make([]byte, 0, sha256.Size), bits), sum[:24]...)
+	return base64.RawURLEncoding.EncodeToString(key)
+}
+
+// tagOf is the tag of the record that a key of [Head.LifeKey] is of; ok is false for other names.
+func tagOf(lifeKey string) (text string, ok bool) {
+	key, err := base64.RawURLEncoding.Strict().DecodeString(lifeKey)
+	if err != nil || len(key) != sha256.Size {
+		return "", false
+	}
+	return tag.Text(binary.BigEndian.Uint64(key)), true
 }
 
 // held is what is known of the handler's own answer to a record in doubt.

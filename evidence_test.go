@@ -14,6 +14,9 @@ func TestStatementsNameTheirExecution(t *testing.T) { // K01, A01
 	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
 		unknown := func() stet.Head { // the next execution cannot tell what became of it
 			c := must(t, e, request("k"), stet.Execute).Claim
+			if err := c.Downstream(t.Context(), "order-1", "ch_1"); err != nil {
+				t.Fatal(err)
+			}
 			c.Unknown("timeout")
 			if err := c.Settle(t.Context(), stet.Outcome{}); err != nil {
 				t.Fatal(err)
@@ -44,6 +47,10 @@ func TestStatementsNameTheirExecution(t *testing.T) { // K01, A01
 			{"an instant", stet.Execution{At: within}, stet.ErrUnnamed, stet.ErrUnnamed, ""},
 			{"a life", stet.Execution{DownstreamKey: now.LifeKey()}, stet.ErrUnnamed, nil, "may be an earlier attempt's"},
 			{"another life", stet.Execution{DownstreamKey: formerLife.LifeKey()}, stet.ErrUnnamed, stet.ErrOtherAttempt, ""},
+			{"a key that the handler chose", stet.Execution{DownstreamKey: "order-1"}, stet.ErrUnnamed, stet.ErrUnnamed, "Stet-Fence"},
+			{"that key, and its id", stet.Execution{DownstreamKey: "order-1", DownstreamID: "ch_1"}, stet.ErrUnnamed, stet.ErrUnnamed, "Stet-Fence"},
+			{"its fence, and that key", stet.Execution{Fence: now.Fence(), DownstreamKey: "order-1"}, nil, nil, ""},
+			{"its fence, and another key", stet.Execution{Fence: now.Fence(), DownstreamKey: "order-2"}, stet.ErrOtherAttempt, stet.ErrOtherAttempt, ""},
 			{"its fence", stet.Execution{Fence: now.Fence()}, nil, nil, ""},
 			{"the fence of the attempt before", stet.Execution{Fence: first.Fence()}, stet.ErrOtherAttempt, stet.ErrOtherAttempt, ""},
 			{"the fence of another life", stet.Execution{Fence: formerLife.Fence()}, stet.ErrOtherAttempt, stet.ErrOtherAttempt, ""},
@@ -155,8 +162,8 @@ func TestRetentionIsCountedInOnePlace(t *testing.T) { // X04, K18
 // The key for systems further down is the record's, also after Close, and stays what it was from
 // release to release: a provider may have been sent it.
 func TestDownstreamKey(t *testing.T) { // N03
-	golden := stet.Head{ID: stet.ID{Scope: "tenant", Key: "k-1"}, CreatedAt: time.UnixMicro(1767225600123456)}
-	if got := golden.LifeKey(); got != "r5C8vd0Iq4Kw-OQ_4alTD6rfZJ2GRILeY7KuC3IhIFc" {
+	golden := stet.Head{ID: stet.ID{Scope: "tenant", Key: "k-1"}, Tag: "k_0123456789abcdef", CreatedAt: time.UnixMicro(1767225600123456)}
+	if got := golden.LifeKey(); got != "ASNFZ4mrze-vkLy93QirgrD45D_hqVMPqt9knYZEgt4" {
 		t.Errorf("%s", got)
 	}
 	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {

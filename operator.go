@@ -86,13 +86,38 @@ func (o *Operator) History(ctx context.Context, q HistoryQuery) (changes []Chang
 }
 
 // Find returns the records of a scope that other systems know by name, or those of all scopes if
-// scope is empty: see [Finder]. The error is [ErrUnsupported] if the store cannot find them.
+// scope is empty: by the key that Stet derives (see [Head.LifeKey]), and by the names that were
+// reported, as [Finder] says. The error is [ErrUnsupported] if the store cannot find them.
 func (o *Operator) Find(ctx context.Context, scope Scope, name string) (heads []Head, err error) {
+	if tag, ok := tagOf(name); ok {
+		heads, err = o.derived(ctx, Query{Scope: scope, Tag: tag}, name)
+		if len(heads) > 0 || err != nil {
+			return heads, err
+		}
+	}
 	err = look(ctx, o.e, "find", errNoFind, func(ctx context.Context, f Finder) error {
 		heads, err = f.Find(ctx, scope, name)
 		return err
 	})
 	return heads, err
+}
+
+// derived returns the records that a key of [Head.LifeKey] is of: one, or none.
+func (o *Operator) derived(ctx context.Context, q Query, key string) (all []Head, err error) {
+	for {
+		heads, next, err := o.List(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for i := range heads {
+			if heads[i].LifeKey() == key {
+				all = append(all, heads[i])
+			}
+		}
+		if q.After = next; next == "" {
+			return all, nil
+		}
+	}
 }
 
 // ByTag returns the head of the record with this [Head].Tag, or [ErrNotFound]. It goes by the tag

@@ -1,7 +1,6 @@
 package flow
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -220,6 +219,5 @@ func (f *Flow[S]) point(i int) string {
 // downstream derives the key of the phase at point from the record's name and life. It does not
 // reveal the client's key.
 func downstream(h *stet.Head, point string) string {
-	sum := digest.Of([]string{"stet flow 1", string(h.Scope), string(h.Key), point}, h.CreatedAt.UnixMicro())
-	return "stet_" + hex.EncodeToString(sum[:16])
+	return digest.Phase(string(h.Scope), string(h.Key), point, h.CreatedAt.UnixMicro())
 }

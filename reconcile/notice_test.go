@@ -220,6 +220,20 @@ func TestNoticesByNamesOfOtherSystems(t *testing.T) { // K11
 			}
 		}
 	}
+	life := ch7.LifeKey() // which Stet makes, and stores nowhere
+	for names, want := range map[string]string{
+		`"downstream_key":"` + order.LifeKey()[:12] + life[12:] + `"`:  "404 not-found", // its tag, and another sum
+		`"scope":"t","downstream_key":"` + life + `"`:                  "404 not-found",
+		`"downstream_key":"` + life + `","downstream_id":"ch_1"`:       "404 not-found",
+		`"scope":"s","downstream_key":"stet_1"`:                        "400 invalid-notice", // which the handler chose
+		`"scope":"s","downstream_key":"stet_1","downstream_id":"ch_1"`: "400 invalid-notice",
+		`"downstream_key":"` + life + `"`:                              "200 resolved",
+	} {
+		a := notify(hook, `{`+names+`,"outcome":"completed","status":201}`, secret, time.Now())
+		if got := toldBy(t, a); got != want {
+			t.Errorf("%s: %s, want %s", names, got, want)
+		}
+	}
 	const tenants = stet.DefaultLimit + 50
 	for i := range tenants {
 		scope := stet.Scope(fmt.Sprint("tenant_", i))

@@ -30,11 +30,11 @@ import (
 //
 // A notice says which execution of the key it is about (see [stet.Execution]): by fence, which is
 // what the upstream received as Stet-Fence, or by attempt (Stet-Attempt) together with begun_at, an
-// instant within that attempt. For "completed" downstream_key suffices, since it names a life of
-// the key. "not-executed" frees the key, and so an earlier attempt of the same life must not be
-// mistaken for the last one. A notice that names less is refused with 400, and one about an earlier
-// execution with 409 state-changed. If that one says "completed", a [stet.DoubleEffect] is told as
-// well.
+// instant within that attempt. For "completed" a downstream_key that Stet made suffices, since it
+// names a life of the key, and finds the record by itself. "not-executed" frees the key, and so an
+// earlier attempt of the same life must not be mistaken for the last one. A notice that names less
+// is refused with 400, and one about an earlier execution with 409 state-changed. If that one says
+// "completed", a [stet.DoubleEffect] is told as well.
 //
 // It answers 200 {"result":"resolved"} when the outcome is stored, and {"result":"known"} when
 // there was nothing to store: this webhook-id was taken before, or the record has this outcome
@@ -184,7 +184,9 @@ func (h Webhook) take(w http.ResponseWriter, r *http.Request, n *notice, webhook
 		refuse(w, stateChanged, fmt.Sprintf("The notice is about another execution than the record's, which is at "+
 			"attempt %d: send what became of that one.", got.Attempt))
 	case errors.Is(err, stet.ErrUnnamed): // what the provider's decoder has let pass
-		refuse(w, invalidNotice, "The notice does not say which execution of the key it is about: send its fence.")
+		refuse(w, invalidNotice, "The notice does not say which execution of the key it is about: send the fence that the upstream "+
+			"was sent (Stet-Fence). A downstream_key is enough for \"completed\" if it is the one that Stet made (Stet-Downstream-Key); "+
+			"one that the handler chose may name several lives.")
 	case errors.Is(err, stet.ErrContradicted) && n.resolution.Response != nil:
 		refuse(w, contradicted, fmt.Sprintf("The handler's own answer is held, with status %d, and is another outcome or has another "+
 			"body: have an operator decide.", got.Status))
@@ -229,7 +231,7 @@ func (h Webhook) find(r *http.Request, n *notice) (id stet.ID, why refusal, prob
 	if n.Key != "" { // Resolve compares the others
 		return stet.ID{Scope: cmp.Or(stet.Scope(n.Scope), stethttp.DefaultScope), Key: stet.Key(n.Key)}, why, ""
 	}
-	heads, err := h.Engine.Operator().Find(r.Context(), stet.Scope(n.Scope), cmp.Or(n.DownstreamID, n.DownstreamKey))
+	heads, err := h.Engine.Operator().Find(r.Context(), stet.Scope(n.Scope), cmp.Or(n.DownstreamKey, n.DownstreamID))
 	if err != nil {
 		return id, storeUnavailable,
 			"The store cannot be asked by downstream names at the moment: send the notice again, or name the key."

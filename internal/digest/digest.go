@@ -5,6 +5,7 @@ package digest
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 )
 
 // Of returns the SHA-256 of parts, each after its length, and of numbers after them. Lengths and
@@ -19,4 +20,10 @@ func Of(parts []string, numbers ...int64) []byte {
 	}
 	sum := sha256.Sum256(b)
 	return sum[:]
+}
+
+// Phase is the key that a flow sends downstream for the phase at a point, in the life of a key that
+// began at an instant in microseconds. It does not reveal the client's key.
+func Phase(scope, key, point string, life int64) string {
+	return "stet_" + hex.EncodeToString(Of([]string{"stet flow 1", scope, key, point}, life)[:16])
 }
