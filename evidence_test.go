@@ -184,3 +184,42 @@ func TestDownstreamKey(t *testing.T) { // N03
 		}
 	})
 }
+
+// What was found to have happened after its key was freed is not lost: no retry runs, and the
+// record says who has found it.
+func TestFoundAfterTheKeyWasFreed(t *testing.T) { // K03c, I14
+	happened := stet.Resolution{Response: &stet.Response{Status: 201, Body: []byte("paid")}}
+	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
+		c := must(t, e, request("k"), stet.Execute).Claim
+		c.Unknown("timeout")
+		if err := c.Settle(t.Context(), stet.Outcome{}); err != nil {
+			t.Fatal(err)
+		}
+		after(time.Minute)
+		free(t, e, c.ID())
+		freed, _ := s.read(c.ID())
+		of := freed.Execution()
+		notice := stet.Note{Who: "provider", Why: "notice", Evidence: "evt_1"}
+		for range 2 { // it comes again before the first is stored
+			if _, err := e.Operator().Resolve(t.Context(), c.ID(), of, happened, notice); !errors.Is(err, stet.ErrState) {
+				t.Fatal(err)
+			}
+		}
+		if err := e.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		have, _ := s.read(c.ID())
+		if have.State != stet.Unknown || have.Cause != "contradicted" || have.Late().IsZero() || have.Status != 201 ||
+			have.Note == nil || have.Note.Who != "provider" || !strings.Contains(have.Note.Evidence, "evt_1") {
+			t.Fatalf("%s, %q, %+v", have.State, have.Cause, have.Note)
+		}
+		must(t, e, request("k"), stet.Unresolved)
+		if _, err := e.Operator().Resolve(t.Context(), c.ID(), have.Execution(), stet.Resolution{}, note); !errors.Is(err, stet.ErrContradicted) {
+			t.Errorf("it is freed again: %v", err)
+		}
+		status := stet.Resolution{Response: &stet.Response{Status: 201}, Kept: stet.KeptStatus}
+		if _, err := e.Operator().Resolve(t.Context(), c.ID(), have.Execution(), status, note); err != nil {
+			t.Error(err)
+		}
+	})
+}

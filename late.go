@@ -167,6 +167,9 @@ func (e *Engine) attest(call *detached, l *learned, have *Record, cause string) 
 	}
 	from, next := have.State, have.Head
 	note := Note{Who: e.cfg.Holder, Why: "a result that came too late", Evidence: evidence(&l.head)}
+	if l.note != nil {
+		note = Note{Who: l.note.Who, Why: "it was found to have happened after its key was freed", Evidence: l.foundBy()}
+	}
 	if l.held(have) || have.Note != nil && *have.Note == note { // it was written, and the answer was lost
 		return true, nil
 	}
@@ -265,7 +268,7 @@ func (e *Engine) markDoubleEffect(call *detached, l *learned, have *Record) (boo
 	note := Note{Who: whoTellsDoubleEffects, Why: "an earlier execution had its effect", Action: actionDoubleEffect,
 		Evidence: evidence(&l.head) + ", says " + e.cfg.Holder}
 	if l.note != nil {
-		note.Evidence = strings.TrimSuffix(evidence(&l.head)+", says "+l.note.Who+": "+l.note.Evidence, ": ")
+		note.Evidence = l.foundBy()
 	}
 	var body *Body
 	switch have.State {
@@ -298,13 +301,24 @@ func (e *Engine) markDoubleEffect(call *detached, l *learned, have *Record) (boo
 	return err == nil, err
 }
 
+// foundBy is the evidence of what another than the holder has found.
+func (l *learned) foundBy() string {
+	return strings.TrimSuffix(evidence(&l.head)+", says "+l.note.Who+": "+l.note.Evidence, ": ")
+}
+
 // tellDoubleEffect is for evidence that an earlier execution of the record's life had its effect.
 func (e *Engine) tellDoubleEffect(have *Head, of *Execution, status int, n Note) {
 	earlier := *have
-	earlier.State, earlier.Status, earlier.Kept, earlier.Size = Completed, status, KeptStatus, 0
 	if earlier.Attempt = of.Attempt; of.Fence != 0 {
 		earlier.Attempt = int(of.Fence - have.CreatedAt.UnixMicro())
 	}
-	earlier.Version = newVersion()
-	e.keep(&learned{note: &n, head: earlier, body: &Body{}, due: time.Now()})
+	e.tellFound(&earlier, status, n)
+}
+
+// tellFound is for evidence that the execution of h had its effect, of which the record says
+// otherwise: the record is unknown again, as soon as the store takes it.
+func (e *Engine) tellFound(h *Head, status int, n Note) {
+	found := *h
+	found.Version, found.State, found.Status, found.Kept, found.Size = newVersion(), Completed, status, KeptStatus, 0
+	e.keep(&learned{note: &n, head: found, body: &Body{}, due: time.Now()})
 }

@@ -55,7 +55,9 @@ type Resolution struct {
 // Resolve ends what is unknown, on evidence about the execution that of names. Either the effect
 // happened, or it provably did not, and one retry may run (I14). The note's Who and Why are
 // required, and are kept in the history: see [Historian]. A lapsed lease counts as unknown; any
-// other state is [ErrState].
+// other state is [ErrState]. If the record says that nothing happened, and r.Response that it did,
+// the record is unknown again, as soon as the store takes it: its cause is "contradicted", no retry
+// runs, and the history says who has found it.
 //
 //	head, err := operator.Resolve(ctx, id, stet.Execution{Fence: fence}, stet.Resolution{}, note)
 //
@@ -87,6 +89,8 @@ func (o *Operator) Resolve(ctx context.Context, id ID, of Execution, r Resolutio
 	switch {
 	case errors.Is(err, ErrOtherAttempt) && r.Response != nil && of.earlier(&h):
 		o.e.tellDoubleEffect(&h, &of, r.Response.Status, n)
+	case errors.Is(err, ErrState) && r.Response != nil && h.State == Retryable: // of matched: what freed the key is contradicted
+		o.e.tellFound(&h, r.Response.Status, n)
 	case errors.Is(err, errUnseenLapse): // its holder may be alive, and hears now that it has to say so
 		call := detach(ctx, o.e.cfg.StoreTimeout)
 		defer call.release()

@@ -123,6 +123,9 @@ func (e *Engine) keep(l *learned) {
 		u.of, u.news = map[execution]*learned{}, make(chan struct{}, 1)
 	}
 	if old := u.of[l.execution()]; old != nil {
+		if l.note != nil && old.head.State == Completed {
+			return // the holder's own word, with its answer, or that of another who has found the same
+		}
 		if old.loud.Load() { // atomic, because old may be on its way to the store
 			l.loud.Store(true)
 		}

@@ -297,8 +297,9 @@ func TestNoticesAreReadStrictly(t *testing.T) { // A02
 	w.begin(0, stet.Unresolved)
 }
 
-// What the record knows better is not overruled, and the provider is told what to do.
-func TestNoticesAgainstTheRecord(t *testing.T) { // A04
+// What the record knows better is not overruled, and the provider is told what to do. If a key was
+// freed of which the provider says that it happened, no retry runs, and people hear of it.
+func TestNoticesAgainstTheRecord(t *testing.T) { // A04, K03c
 	const voided, done, declined = `"outcome":"not-executed"`, `"outcome":"completed","status":201`, `"outcome":"completed","status":402`
 	note := stet.Note{Who: "w", Why: "y"}
 	for name, c := range map[string]struct {
@@ -320,8 +321,18 @@ func TestNoticesAgainstTheRecord(t *testing.T) { // A04
 			if a := notify(hook, w.notice(0, c.notice), secret, time.Now()); toldBy(t, a) != c.want {
 				t.Errorf("%s, want %s", toldBy(t, a), c.want)
 			}
-			if now := w.state(0); now.Version != before.Version {
+			if now := w.state(0); now.Version != before.Version && name != "nothing happened" {
 				t.Error("it changed the record")
+			}
+			if name != "nothing happened" {
+				return
+			}
+			if err := w.Drain(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.begin(0, stet.Unresolved)
+			if now := w.state(0); now.State != stet.Unknown || now.Cause != "contradicted" || now.Note == nil || now.Note.Who != "webhook" {
+				t.Errorf("%s, %q, by %+v", now.State, now.Cause, now.Note)
 			}
 		})
 	}
