@@ -418,4 +418,4 @@ func build(name string, args ...string) func() (string, error) {
 }
 
 // shutdown is how long a gateway may take to end when it is asked to.
-const shutdown = 15 * time.Second
+const shutdown = time.Minute

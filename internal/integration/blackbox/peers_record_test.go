@@ -189,7 +189,7 @@ func TestPeer_OversizeReexecutes(t *testing.T) {
 // no one was told.
 func TestPeer_UpstreamResetFreesKey(t *testing.T) {
 	target := gatewayTarget("memory")
-	peer(t, target, Case{Policy: "policy: {execution_timeout_s: 0.3, lease_s: 1}"}, func(c *C) {
+	peer(t, target, Case{Policy: "policy: {execution_timeout_s: 2, lease_s: 3}"}, func(c *C) {
 		for _, path := range []string{"/fx/drop", "/fx/truncate?how=chunk", "/fx/hang?obey"} {
 			d := c.Named(path[4:8])
 			first := d.POST(path)

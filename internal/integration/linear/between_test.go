@@ -27,8 +27,8 @@ func (b *between) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 	return r, err
 }
 
-// A person reads a record, and what they say of its execution is heard when the next one has begun.
-// It changes nothing of the next. That the earlier one had its effect is told once the record has no
+// A person reads a record, and what they say of its execution is heard when the next has begun. It
+// changes nothing of the next. That the earlier one had its effect is told once the record has no
 // holder: a key that is free by then becomes unknown. The model has an order for each of these.
 func TestAStatementIsOvertakenByABegin(t *testing.T) { // K01
 	ctx := t.Context()

@@ -34,8 +34,8 @@ type input struct {
 	works bool   // settle as unknown: the handler has not returned; resolve as open: it need not have returned
 }
 
-// earlier is the owner of what a person said of the execution that they had read of, and that was not
-// the record's any more, whichever it was.
+// earlier is the owner of what a person said of the execution that they had read of, and that was
+// not the record's any more, whichever it was.
 const earlier = math.MinInt
 
 // word is how an operation was answered.

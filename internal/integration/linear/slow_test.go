@@ -36,7 +36,7 @@ func (s *slow) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *s
 
 // A holder's own engine has written its doubt, and is in the way of its result. Where the store has
 // then no time to say what the record is now, the result is fenced, and stored later (W5): no
-// message was lost, and yet the model must not take it for one that nobody stores.
+// message was lost, and yet the model must not take it for one that is lost.
 func TestAFencedResultIsStoredLater(t *testing.T) {
 	ctx, h, s := t.Context(), newHistory(t, 0), &slow{Store: memstore.New(memstore.Config{})}
 	all := h.clients(s, 0, 50*time.Millisecond)
