@@ -14,10 +14,12 @@ const (
 	lastSchema = "SELECT coalesce(max(version), 0)::bigint, -coalesce(min(version), 0)::bigint FROM stet_schema"
 )
 
-// elsewhere selects the schemas of the database that have a store, and where unqualified names
-// lead.
+// elsewhere selects the schemas that have a store and to which unqualified names do not lead, and
+// where these lead. A schema that they lead to is left out: another process may have migrated it
+// since the table was looked for.
 const elsewhere = `SELECT coalesce(string_agg(quote_ident(n.nspname), ', '), ''), current_setting('search_path') FROM pg_catalog.pg_class c
-	JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = 'stet_schema' AND c.relkind = 'r' AND c.relpersistence <> 't'`
+	JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = 'stet_schema' AND c.relkind = 'r' AND c.relpersistence <> 't'
+		AND n.nspname <> ALL (current_schemas(true))`
 
 var steps = sqltext.Steps("postgres")
 

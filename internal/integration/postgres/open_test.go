@@ -14,6 +14,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/integration/badnet"
+	"github.com/stet-dev/stet/internal/pgstore"
 	"github.com/stet-dev/stet/internal/tier"
 	"github.com/stet-dev/stet/store/pgxstore"
 	"github.com/stet-dev/stet/store/sqlstore"
@@ -29,6 +30,16 @@ func pool(t testing.TB, dsn string) *pgxpool.Pool {
 	return p
 }
 
+func openSQL(t testing.TB, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("pgx", strings.TrimSuffix(dsn, "&pool_max_conns=16"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
 // Many processes start at once on an empty database, by either way: the schema is made once
 // (S2-03).
 func TestManyMigrateAtOnce(t *testing.T) {
@@ -40,11 +51,7 @@ func TestManyMigrateAtOnce(t *testing.T) {
 	if _, err := pgxstore.Open(t.Context(), p, pgxstore.Config{}); !errors.Is(err, pgxstore.ErrSchema) {
 		t.Errorf("opened without a schema: %v", err)
 	}
-	db, err := sql.Open("pgx", strings.TrimSuffix(direct, "&pool_max_conns=16"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
+	db := openSQL(t, direct)
 	var wg sync.WaitGroup
 	for i := range 12 {
 		wg.Go(func() {
@@ -64,12 +71,39 @@ func TestManyMigrateAtOnce(t *testing.T) {
 	if _, err := p.Exec(t.Context(), "INSERT INTO stet_schema (version) VALUES (99)"); err != nil {
 		t.Fatal(err)
 	}
-	_, err = pgxstore.Open(t.Context(), p, pgxstore.Config{})
+	_, err := pgxstore.Open(t.Context(), p, pgxstore.Config{})
 	for what, err := range map[string]error{"Open": err, "Migrate": pgxstore.Migrate(t.Context(), p)} {
 		if !errors.Is(err, pgxstore.ErrSchema) || !strings.Contains(err.Error(), "newer") {
 			t.Errorf("%s on the schema of a newer program: %v", what, err)
 		}
 	}
+}
+
+// A schema that another process makes while one looks for it is the store's own, not one elsewhere.
+func TestMigratedWhileOneLooks(t *testing.T) {
+	db := openSQL(t, database(t, address(t), t.Name()))
+	migrated := &migratedBetween{DB: db}
+	if is, err := pgstore.Status(t.Context(), pgstore.SQL{On: migrated}, sqlstore.ErrSchema); is.Have != 0 || err != nil {
+		t.Errorf("looked for too early, the schema is of version %d: %v", is.Have, err)
+	}
+	if is, err := pgstore.Status(t.Context(), pgstore.SQL{On: migrated}, sqlstore.ErrSchema); is.Have != is.Want || err != nil {
+		t.Errorf("after that it is of version %d: %v", is.Have, err)
+	}
+}
+
+// migratedBetween is a database that another process migrates between the first query and the next.
+type migratedBetween struct {
+	*sql.DB
+	queries int
+}
+
+func (m *migratedBetween) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if m.queries++; m.queries == 2 {
+		if err := sqlstore.Migrate(ctx, m.DB, sqlstore.Postgres); err != nil {
+			return nil, err
+		}
+	}
+	return m.DB.QueryContext(ctx, query, args...)
 }
 
 // Settings by which a promise would not hold are refused, and the error says what to set.

@@ -21,11 +21,14 @@ type faults struct {
 	dsn string
 
 	mu     sync.Mutex
-	before map[string]error // by the first word of a statement: it does not run
+	before map[string]error // by the first word of a statement, or "connect": it does not run
 	after  map[string]error // it runs, and its answer is lost
 }
 
 func (f *faults) Connect(ctx context.Context) (driver.Conn, error) {
+	if before, _ := f.faults("connect"); before != nil {
+		return nil, before
+	}
 	c, err := (&sqlite3.Driver{}).Open(f.dsn)
 	return &faultyConn{c, f}, err
 }

@@ -2,13 +2,10 @@ package sqlite
 
 import (
 	"bufio"
-	"context"
 	"database/sql"
-	"database/sql/driver"
-	"io"
+	"errors"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -78,72 +75,31 @@ func TestNothingIsLeftWhileAnybodyHasTheFile(t *testing.T) {
 	}
 }
 
-// tracked is a pool whose connections can be closed behind its back.
-type tracked struct {
-	from driver.Driver
-	name string
-
-	mu  sync.Mutex
-	all []io.Closer // statements before their connections
-}
-
-func (p *tracked) Driver() driver.Driver { return p.from }
-
-func (p *tracked) Connect(context.Context) (driver.Conn, error) {
-	c, err := p.from.Open(p.name)
-	if err != nil {
-		return nil, err
-	}
-	p.track(c)
-	return trackedConn{c, p}, nil
-}
-
-func (p *tracked) track(c io.Closer) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.all = append([]io.Closer{c}, p.all...)
-}
-
-type trackedConn struct {
-	driver.Conn
-	pool *tracked
-}
-
-func (c trackedConn) Prepare(query string) (driver.Stmt, error) {
-	s, err := c.Conn.Prepare(query)
-	if err == nil {
-		c.pool.track(s)
-	}
-	return s, err
-}
-
 // A store whose pool has lost all its connections still has the file open (R07).
 func TestAStoreIsPresentWithoutItsPool(t *testing.T) {
 	dir := t.TempDir()
 	closeStore(t, backend.Open(t, dir, nil))
-	plain, err := sql.Open("sqlite", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer plain.Close()
-	pool := &tracked{from: plain.Driver(), name: sqlstore.SQLiteDSN(filepath.Join(dir, "stet.db"))}
+	pool := &faults{dsn: sqlstore.SQLiteDSN(filepath.Join(dir, "stet.db"))}
 	db := sql.OpenDB(pool)
 	defer db.Close()
-	first, err := sqlstore.Open(t.Context(), db, sqlstore.Config{Dialect: sqlstore.SQLite})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := over(t, db, sqlstore.Config{})
 	begun(t, first)
-	for _, c := range pool.all {
-		_ = c.Close()
+	broken := errors.New("no disk")
+	pool.set(map[string]error{"connect": broken, "SELECT": broken, "BEGIN": broken, "ROLLBACK": broken}, nil)
+	if _, err := first.Get(t.Context(), stet.ID{Scope: "s", Key: "k"}); !errors.Is(err, broken) {
+		t.Errorf("read: %v", err)
+	}
+	if _, err := first.Create(t.Context(), sample()); !errors.Is(err, broken) {
+		t.Errorf("written: %v", err)
+	}
+	if n := db.Stats().OpenConnections; n != 0 {
+		t.Fatalf("the pool has %d connections", n)
 	}
 	second := backend.Open(t, dir, nil)
 	if heir, _ := stet.As[stet.Heir](second); len(heir.Left()) != 0 {
 		t.Error("what it runs is taken for left")
 	}
 	closeStore(t, second)
-	defer func() { _ = recover() }() // this driver panics over connections that were closed behind its back
-	_ = first.Close()
 }
 
 func begun(t *testing.T, s stet.Store) {
