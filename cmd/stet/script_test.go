@@ -68,7 +68,8 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
-	// Documents and scripts wait for processes of theirs more than they work; -parallel still overrides it.
+	// Documents and scripts wait for processes of theirs more than they work; -parallel still
+	// overrides it.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
