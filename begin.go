@@ -259,7 +259,10 @@ func (b *begin) move(m move, have *Head) (h Head, body *Body) {
 	switch m {
 	case take:
 		h = Head{Attempt: have.Attempt + 1, Fingerprint: have.Fingerprint, CreatedAt: have.CreatedAt, Point: have.Point,
-			DownstreamKey: have.DownstreamKey, DownstreamID: have.DownstreamID}
+			DownstreamKey: have.DownstreamKey}
+		if h.Point != "" { // else the id names a run, and this one has reported none
+			h.DownstreamID = have.DownstreamID
+		}
 		b.running(&h)
 		h.keepOperation(have)
 		return h, nil

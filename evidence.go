@@ -17,20 +17,13 @@ import (
 // Execution names one execution of a key, for a statement about what became of it. The key alone
 // names none: it is executed again after proof that nothing happened, and in each new life. All
 // that is given has to match the record, else the statement is about another execution and changes
-// nothing. What suffices is the Fence; the Version; the Attempt together with At; and, for the
-// statement that the effect happened, a DownstreamKey that Stet has derived. Anything less is
-// [ErrUnnamed].
+// nothing. What suffices is the Fence; the Version; and, for the statement that the effect happened,
+// a DownstreamKey that Stet has derived, or a DownstreamID. Anything less is [ErrUnnamed].
 type Execution struct {
 	// Fence is what the handler and systems further down were told: [Head.Fence].
 	Fence int64
 	// Version is that of the record as the one who decides saw it.
 	Version Version
-	// Attempt counts within a life of the key, and begins at 1 in each: see [Head].Attempt.
-	Attempt int
-	// At is an instant between the begin and the end of the attempt. Compared with the store's
-	// clock, a clock that is wrong by more than the time between two lives makes it worthless: give
-	// the Fence where it is known.
-	At time.Time
 	// DownstreamKey is the key that a system further down was sent for the effect: [Head.LifeKey],
 	// the key that a flow has derived for the phase that the record is at, or the record's
 	// [Head].DownstreamKey. The first two name a life of the key and no attempt. That suffices for
@@ -38,8 +31,10 @@ type Execution struct {
 	// the opposite, since an earlier attempt may be meant. A key that the handler has chosen may
 	// have been sent in several lives: it names none, and has to match where it is given.
 	DownstreamKey string
-	// DownstreamID is the id that a system further down has given the effect: the record's
-	// [Head].DownstreamID. It names no execution, and has to match where it is given.
+	// DownstreamID is the id that a system further down has given the effect, and that this
+	// execution has reported: the record's [Head].DownstreamID. It suffices for the statement that
+	// the effect happened, unless the record has a recovery point: the id may then be that of an
+	// effect before the point.
 	DownstreamID string
 }
 
@@ -50,17 +45,19 @@ func (h *Head) Execution() Execution { return Execution{Fence: h.Fence()} }
 var ErrUnnamed = errors.New("stet: the statement does not say which execution it is about")
 
 var (
-	errUnnamedEffect = fmt.Errorf("%w: give its fence (Stet-Fence), its attempt with an instant within it, the downstream key of its life, "+
+	errUnnamedEffect = fmt.Errorf("%w: give its fence (Stet-Fence), the downstream key of its life, the downstream id that it has reported, "+
 		"or the version of the record that it was decided on", ErrUnnamed)
-	errUnnamedRelease = fmt.Errorf("%w: that nothing happened has to name its fence (Stet-Fence), its attempt with an instant within it, "+
-		"or the version of the record that it was decided on: a key further down may be an earlier attempt's", ErrUnnamed)
+	errUnnamedRelease = fmt.Errorf("%w: that nothing happened has to name its fence (Stet-Fence), or the version of the record that it "+
+		"was decided on: a name further down may be an earlier attempt's", ErrUnnamed)
 	errChosenKey = fmt.Errorf("%w: the handler has chosen that downstream key, which may name several lives: give the fence (Stet-Fence), "+
 		"or the key that Stet derives (Stet-Downstream-Key)", ErrUnnamed)
+	errPhase = fmt.Errorf("%w: the record has a recovery point, and the downstream id may be that of an effect before it: give the fence "+
+		"(Stet-Fence), or the downstream key of its phase", ErrUnnamed)
 )
 
 // Names returns nil if x names the execution that h is about, for a statement about what became of
-// it: that it happened, or that it did not. Else it is [ErrUnnamed], [ErrOtherAttempt], or
-// [ErrStale] if h has another version.
+// it: that it happened, or that it did not. Else it is [ErrUnnamed], [ErrOtherRun], or [ErrStale] if
+// h has another version.
 func (x Execution) Names(h *Head, happened bool) error {
 	if err := x.named(happened); err != nil {
 		return err
@@ -75,14 +72,14 @@ func (x Execution) Names(h *Head, happened bool) error {
 // did not.
 func (x *Execution) named(happened bool) error {
 	switch {
-	case x.Fence != 0, x.Version != 0, x.Attempt != 0 && !x.At.IsZero():
+	case x.Fence != 0, x.Version != 0:
 		return nil
-	case happened && x.DownstreamKey != "":
-		return nil
-	case happened:
+	case !happened:
+		return errUnnamedRelease
+	case x.DownstreamKey == "" && x.DownstreamID == "":
 		return errUnnamedEffect
 	}
-	return errUnnamedRelease
+	return nil
 }
 
 // matches returns an error if x names another execution than the record's.
@@ -90,27 +87,20 @@ func (x *Execution) matches(h *Head) error {
 	derived := x.DownstreamKey != "" && h.derives(x.DownstreamKey)
 	switch {
 	case x.Fence != 0 && x.Fence != h.Fence(),
-		x.Attempt != 0 && x.Attempt != h.Attempt,
-		!x.At.IsZero() && (x.At.Before(h.CreatedAt) || x.At.After(h.AsOf)),
 		x.DownstreamKey != "" && x.DownstreamKey != h.DownstreamKey && !derived,
 		x.DownstreamID != "" && x.DownstreamID != h.DownstreamID:
-		return ErrOtherAttempt
-	case derived || x.named(false) == nil:
+		return ErrOtherRun
+	case x.Fence != 0, x.Version != 0, derived, x.DownstreamID != "" && h.Point == "":
 		return nil
+	case x.DownstreamID != "":
+		return errPhase
 	}
 	return errChosenKey
 }
 
 // earlier reports whether x names an execution of the record's life that came before the record's.
 func (x *Execution) earlier(h *Head) bool {
-	born := h.CreatedAt.UnixMicro()
-	switch {
-	case x.Fence != 0:
-		return x.Fence > born && x.Fence < h.Fence()
-	case x.Attempt != 0 && !x.At.IsZero():
-		return x.Attempt < h.Attempt && !x.At.Before(h.CreatedAt)
-	}
-	return false
+	return x.Fence > h.CreatedAt.UnixMicro() && x.Fence < h.Fence()
 }
 
 // derives reports whether Stet has derived a downstream key for this life: for the whole of it, or

@@ -2,6 +2,7 @@ package stet_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,9 +13,14 @@ import (
 // A statement is about the execution that all its names fit. Anything else changes nothing.
 func TestStatementsNameTheirExecution(t *testing.T) { // K01, A01
 	shelved(t, stet.Config{}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
+		runs := 0
 		unknown := func() stet.Head { // the next execution cannot tell what became of it
 			c := must(t, e, request("k"), stet.Execute).Claim
-			if err := c.Downstream(t.Context(), "order-1", "ch_1"); err != nil {
+			if h := c.Head(); h.DownstreamID != "" {
+				t.Errorf("attempt %d has the id %s, which it has not reported", h.Attempt, h.DownstreamID)
+			}
+			runs++
+			if err := c.Downstream(t.Context(), "order-1", fmt.Sprint("ch_", runs)); err != nil {
 				t.Fatal(err)
 			}
 			c.Unknown("timeout")
@@ -34,7 +40,6 @@ func TestStatementsNameTheirExecution(t *testing.T) { // K01, A01
 		if now.Attempt != 2 || first.Attempt != 1 || formerLife.Attempt != 1 || now.LifeKey() != first.LifeKey() || first.LifeKey() == formerLife.LifeKey() {
 			t.Fatal("the story is another one")
 		}
-		within := now.AsOf.Add(-time.Second)
 		happened := stet.Resolution{Response: &stet.Response{Status: 201}, Kept: stet.KeptStatus}
 		for _, c := range []struct {
 			name      string
@@ -43,27 +48,23 @@ func TestStatementsNameTheirExecution(t *testing.T) { // K01, A01
 			sentences string
 		}{
 			{"nothing", stet.Execution{}, stet.ErrUnnamed, stet.ErrUnnamed, "Stet-Fence"},
-			{"an attempt, of any life", stet.Execution{Attempt: 2}, stet.ErrUnnamed, stet.ErrUnnamed, "instant within it"},
-			{"an instant", stet.Execution{At: within}, stet.ErrUnnamed, stet.ErrUnnamed, ""},
 			{"a life", stet.Execution{DownstreamKey: now.LifeKey()}, stet.ErrUnnamed, nil, "may be an earlier attempt's"},
-			{"another life", stet.Execution{DownstreamKey: formerLife.LifeKey()}, stet.ErrUnnamed, stet.ErrOtherAttempt, ""},
+			{"another life", stet.Execution{DownstreamKey: formerLife.LifeKey()}, stet.ErrUnnamed, stet.ErrOtherRun, ""},
 			{"a key that the handler chose", stet.Execution{DownstreamKey: "order-1"}, stet.ErrUnnamed, stet.ErrUnnamed, "Stet-Fence"},
-			{"that key, and its id", stet.Execution{DownstreamKey: "order-1", DownstreamID: "ch_1"}, stet.ErrUnnamed, stet.ErrUnnamed, "Stet-Fence"},
+			{"its id", stet.Execution{DownstreamID: "ch_3"}, stet.ErrUnnamed, nil, "may be an earlier attempt's"},
+			{"the id of the attempt before", stet.Execution{DownstreamID: "ch_2"}, stet.ErrUnnamed, stet.ErrOtherRun, ""},
+			{"that key, and its id", stet.Execution{DownstreamKey: "order-1", DownstreamID: "ch_3"}, stet.ErrUnnamed, nil, "Stet-Fence"},
+			{"its fence, and another id", stet.Execution{Fence: now.Fence(), DownstreamID: "ch_2"}, stet.ErrOtherRun, stet.ErrOtherRun, ""},
 			{"its fence, and that key", stet.Execution{Fence: now.Fence(), DownstreamKey: "order-1"}, nil, nil, ""},
-			{"its fence, and another key", stet.Execution{Fence: now.Fence(), DownstreamKey: "order-2"}, stet.ErrOtherAttempt, stet.ErrOtherAttempt, ""},
+			{"its fence, and another key", stet.Execution{Fence: now.Fence(), DownstreamKey: "order-2"}, stet.ErrOtherRun, stet.ErrOtherRun, ""},
 			{"its fence", stet.Execution{Fence: now.Fence()}, nil, nil, ""},
-			{"the fence of the attempt before", stet.Execution{Fence: first.Fence()}, stet.ErrOtherAttempt, stet.ErrOtherAttempt, ""},
-			{"the fence of another life", stet.Execution{Fence: formerLife.Fence()}, stet.ErrOtherAttempt, stet.ErrOtherAttempt, ""},
-			{"its attempt and an instant", stet.Execution{Attempt: 2, At: within}, nil, nil, ""},
-			{"another attempt, now", stet.Execution{Attempt: 1, At: within}, stet.ErrOtherAttempt, stet.ErrOtherAttempt, ""},
-			{"its attempt, before this life", stet.Execution{Attempt: 2, At: formerLife.AsOf}, stet.ErrOtherAttempt, stet.ErrOtherAttempt, ""},
-			{"its attempt, in an hour", stet.Execution{Attempt: 2, At: now.AsOf.Add(time.Hour)}, stet.ErrOtherAttempt, stet.ErrOtherAttempt, ""},
+			{"the fence of the attempt before", stet.Execution{Fence: first.Fence()}, stet.ErrOtherRun, stet.ErrOtherRun, ""},
+			{"the fence of another life", stet.Execution{Fence: formerLife.Fence()}, stet.ErrOtherRun, stet.ErrOtherRun, ""},
 			{"its version", stet.Execution{Version: now.Version}, nil, nil, ""},
 			{"a version before", stet.Execution{Version: first.Version}, stet.ErrStale, stet.ErrStale, ""},
 			{"its fence, and a version before", stet.Execution{Fence: now.Fence(), Version: first.Version}, stet.ErrStale, stet.ErrStale, ""},
-			{"its fence, and another attempt", stet.Execution{Fence: now.Fence(), Attempt: 1}, stet.ErrOtherAttempt, stet.ErrOtherAttempt, ""},
-			{"its fence, and another life", stet.Execution{Fence: now.Fence(), DownstreamKey: formerLife.LifeKey()}, stet.ErrOtherAttempt, stet.ErrOtherAttempt, ""},
-			{"its version, and the fence before", stet.Execution{Version: now.Version, Fence: first.Fence()}, stet.ErrOtherAttempt, stet.ErrOtherAttempt, ""},
+			{"its fence, and another life", stet.Execution{Fence: now.Fence(), DownstreamKey: formerLife.LifeKey()}, stet.ErrOtherRun, stet.ErrOtherRun, ""},
+			{"its version, and the fence before", stet.Execution{Version: now.Version, Fence: first.Fence()}, stet.ErrOtherRun, stet.ErrOtherRun, ""},
 		} {
 			for want, r := range map[*error]stet.Resolution{&c.no: {}, &c.yes: happened} {
 				_, err := e.Operator().Resolve(t.Context(), now.ID, c.of, r, note)
@@ -80,6 +81,36 @@ func TestStatementsNameTheirExecution(t *testing.T) { // K01, A01
 					r.AsOf = asOf
 				})
 			}
+		}
+		s.change(now.ID, func(r *stet.Record) { r.Point = "ship" })
+		_, err := e.Operator().Resolve(t.Context(), now.ID, stet.Execution{DownstreamID: "ch_3"}, happened, note)
+		if !errors.Is(err, stet.ErrUnnamed) || !strings.Contains(err.Error(), "effect before it") {
+			t.Errorf("an id at a recovery point: %v", err)
+		}
+	})
+}
+
+// That an execution of a former life had its effect says nothing about this one.
+func TestAnEffectOfAFormerLife(t *testing.T) { // K01
+	observe := func(ev stet.Event) {
+		if ev.Kind == stet.DoubleEffect {
+			t.Error("it is told as a double effect")
+		}
+	}
+	shelved(t, stet.Config{Observe: observe}, func(t *testing.T, s *fakeStore, e *stet.Engine) {
+		former := must(t, e, request("k"), stet.Execute).Claim
+		_ = former.Settle(t.Context(), result("ok"))
+		after(stet.DefaultRetain)
+		c := must(t, e, request("k"), stet.Execute).Claim
+		c.Unknown("timeout")
+		_ = c.Settle(t.Context(), stet.Outcome{})
+		happened := stet.Resolution{Response: &stet.Response{Status: 201}}
+		if _, err := e.Operator().Resolve(t.Context(), c.ID(), stet.Execution{Fence: former.Fence()}, happened, note); !errors.Is(err, stet.ErrOtherRun) {
+			t.Error(err)
+		}
+		after(2 * time.Minute)
+		if r, _ := s.read(c.ID()); r.Cause != "timeout" {
+			t.Errorf("it has the cause %q", r.Cause)
 		}
 	})
 }

@@ -309,9 +309,7 @@ func (l *learned) foundBy() string {
 // tellDoubleEffect is for evidence that an earlier execution of the record's life had its effect.
 func (e *Engine) tellDoubleEffect(have *Head, of *Execution, status int, n Note) {
 	earlier := *have
-	if earlier.Attempt = of.Attempt; of.Fence != 0 {
-		earlier.Attempt = int(of.Fence - have.CreatedAt.UnixMicro())
-	}
+	earlier.Attempt = int(of.Fence - have.CreatedAt.UnixMicro())
 	e.tellFound(&earlier, status, n)
 }
 

@@ -390,7 +390,7 @@ func TestProofOfTwoEffects(t *testing.T) { // K03c
 			"a notice": func(t *testing.T, e *stet.Engine, first *stet.Claim) {
 				for range 2 { // a notice comes again
 					_, err := e.Operator().Resolve(t.Context(), first.ID(), stet.Execution{Fence: first.Fence()}, stet.Resolution{Response: &stet.Response{Status: 201}}, stet.Note{Who: "provider", Why: "it was charged"})
-					if !errors.Is(err, stet.ErrOtherAttempt) {
+					if !errors.Is(err, stet.ErrOtherRun) {
 						t.Error(err)
 					}
 				}

@@ -16,8 +16,8 @@ var (
 	ErrState = errors.New("stet: the record's state does not allow this")
 	// ErrNoReason is returned for a [Note] without Who or Why.
 	ErrNoReason = errors.New("stet: a change needs who makes it and why")
-	// ErrOtherAttempt is returned when the evidence is about another attempt than the record's.
-	ErrOtherAttempt = errors.New("stet: the evidence is about another attempt than the record's")
+	// ErrOtherRun is returned when the evidence is about another run than the record's.
+	ErrOtherRun = errors.New("stet: the evidence is about another run than the record's")
 	// ErrContradicted is returned when the record has an answer, which may have come too late to be
 	// its result, and which is another outcome than the evidence says, or has another body.
 	ErrContradicted = errors.New("stet: the handler's answer says otherwise")
@@ -67,7 +67,7 @@ type Resolution struct {
 // [ErrContradicted]. If bytes of an answer have left, only the status may be given, since no other
 // answer may follow them.
 //
-// The error is [ErrUnnamed] if of names no execution, and [ErrOtherAttempt] if it names another
+// The error is [ErrUnnamed] if of names no execution, and [ErrOtherRun] if it names another
 // than the record's, or [ErrStale] if it is another by its version. That an earlier execution of
 // this life had its effect is proof of an effect that was thought not to have happened: it ends
 // nothing here, and is told as [DoubleEffect].
@@ -87,7 +87,7 @@ func (o *Operator) Resolve(ctx context.Context, id ID, of Execution, r Resolutio
 		return r.end(&of, h, b)
 	})
 	switch {
-	case errors.Is(err, ErrOtherAttempt) && r.Response != nil && of.earlier(&h):
+	case errors.Is(err, ErrOtherRun) && r.Response != nil && of.earlier(&h):
 		o.e.tellDoubleEffect(&h, &of, r.Response.Status, n)
 	case errors.Is(err, ErrState) && r.Response != nil && h.State == Retryable: // of matched: what freed the key is contradicted
 		o.e.tellFound(&h, r.Response.Status, n)

@@ -145,9 +145,6 @@ func (p *provider) charge(h *stet.Head) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	of := stet.Execution{Fence: h.Fence()}
-	if len(p.notices)%3 == 0 {
-		of = stet.Execution{Attempt: h.Attempt, At: h.UpdatedAt}
-	}
 	if h.Fence() <= p.voided[h.Key] {
 		p.notices = append(p.notices, stormNotice{h.ID, of, false})
 		return false
@@ -184,7 +181,7 @@ func (p *provider) notify(ctx context.Context, e *stet.Engine, random *rand.Rand
 		switch {
 		case err == nil:
 			p.heeded++
-		case errors.Is(err, stet.ErrOtherAttempt):
+		case errors.Is(err, stet.ErrOtherRun):
 			p.unheeded++
 		}
 		p.mu.Unlock()

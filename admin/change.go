@@ -123,7 +123,7 @@ func (h *handler) unchanged(head *stet.Head, err error) error {
 	switch {
 	case errors.Is(err, stet.ErrNotSettled), errors.Is(err, stet.ErrAttended):
 		return h.unsettled(head)
-	case errors.Is(err, stet.ErrState), errors.Is(err, stet.ErrStale), errors.Is(err, stet.ErrOtherAttempt):
+	case errors.Is(err, stet.ErrState), errors.Is(err, stet.ErrStale), errors.Is(err, stet.ErrOtherRun):
 		return stateChanged(head)
 	case errors.Is(err, reconcile.ErrNoAnswer):
 		return &Problem{Status: 502, Code: "probe-failed", Title: "The probe got no answer", Retryable: true,

@@ -46,7 +46,7 @@ var errNoCall = fmt.Errorf("%w: it was not left in a foreign phase", stet.ErrSta
 //
 // The evidence names the execution that it is about, and the phase. With Made the phase's key
 // suffices as the execution's name, since all executions of a life send the same one. The error is
-// [stet.ErrUnnamed] where it names less, [stet.ErrOtherAttempt] or [ErrOtherPhase] where it names
+// [stet.ErrUnnamed] where it names less, [stet.ErrOtherRun] or [ErrOtherPhase] where it names
 // others than the record's, and [stet.ErrStale] where the record has another version than was named
 // or was changed meanwhile.
 //

@@ -160,10 +160,10 @@ func TestResolveRefuses(t *testing.T) {
 		// K06: neither the phase nor the execution is taken for granted.
 		refuses(o.f, have.ID, of, flow.Evidence[counts]{Made: true}, clerk, stet.ErrUnnamed)
 		refuses(o.f, have.ID, stet.Execution{}, made, clerk, stet.ErrUnnamed)
-		refuses(o.f, have.ID, stet.Execution{Attempt: have.Attempt}, not, clerk, stet.ErrUnnamed)
+		refuses(o.f, have.ID, stet.Execution{DownstreamID: "ch_1"}, not, clerk, stet.ErrUnnamed)
 		refuses(o.f, have.ID, stet.Execution{DownstreamKey: have.DownstreamKey}, not, clerk, stet.ErrUnnamed)
-		refuses(o.f, have.ID, stet.Execution{DownstreamKey: "another's"}, made, clerk, stet.ErrOtherAttempt)
-		refuses(o.f, have.ID, stet.Execution{Fence: of.Fence - 1}, not, clerk, stet.ErrOtherAttempt)
+		refuses(o.f, have.ID, stet.Execution{DownstreamKey: "another's"}, made, clerk, stet.ErrOtherRun)
+		refuses(o.f, have.ID, stet.Execution{Fence: of.Fence - 1}, not, clerk, stet.ErrOtherRun)
 		refuses(o.f, have.ID, of, flow.Evidence[counts]{Phase: "mail", Made: true}, clerk, flow.ErrOtherPhase)
 		refuses(o.f, have.ID, of, flow.Evidence[counts]{Phase: "reserve"}, clerk, flow.ErrOtherPhase)
 		refuses(o.f, have.ID, of, flow.Evidence[counts]{Phase: "none"}, clerk, flow.ErrOtherPhase)
@@ -213,7 +213,7 @@ func TestEvidenceIsAboutItsPhase(t *testing.T) { // K06
 				}
 				for _, found := range []flow.Evidence[counts]{charged, {Phase: "charge"}} {
 					err := f.Resolve(t.Context(), ask().ID, of, found, clerk)
-					if want := map[bool]error{false: flow.ErrOtherPhase, true: stet.ErrOtherAttempt}[redelivered]; !errors.Is(err, want) {
+					if want := map[bool]error{false: flow.ErrOtherPhase, true: stet.ErrOtherRun}[redelivered]; !errors.Is(err, want) {
 						t.Errorf("%+v: %v, want %v", found, err, want)
 					}
 				}

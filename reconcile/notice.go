@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/canon"
@@ -20,9 +19,7 @@ type notice struct {
 	DownstreamKey string
 	DownstreamID  string
 	Outcome       string
-	Attempt       json.Number // as a number or as a string: it came in a header
-	BegunAt       string      // an instant within the attempt
-	Fence         json.Number
+	Fence         json.Number // as a number or as a string: it came in a header
 	Status        int
 	Headers       map[string][]string
 	Body          []byte
@@ -34,30 +31,23 @@ type notice struct {
 
 // resolve says what the notice means for a record.
 func (n *notice) resolve() (problem string) {
-	var attempt int64
-	if attempt, problem = count("attempt", n.Attempt); problem != "" {
-		return problem
-	}
-	if n.about.Fence, problem = count("fence", n.Fence); problem != "" {
-		return problem
-	}
-	if n.BegunAt != "" {
-		var err error
-		if n.about.At, err = time.Parse(time.RFC3339, n.BegunAt); err != nil {
-			return "begun_at has to be an instant, such as 2026-01-31T12:00:00.123Z."
+	if n.Fence != "" {
+		fence, err := strconv.ParseInt(string(n.Fence), 10, 64)
+		if err != nil || fence < 1 {
+			return "fence has to be a whole number, from 1."
 		}
+		n.about.Fence = fence
 	}
-	n.about.Attempt, n.about.DownstreamKey, n.about.DownstreamID = int(attempt), n.DownstreamKey, n.DownstreamID
-	named := n.Fence != "" || n.Attempt != "" && n.BegunAt != ""
+	n.about.DownstreamKey, n.about.DownstreamID = n.DownstreamKey, n.DownstreamID
 	switch {
 	case n.Key == "" && n.DownstreamKey == "" && n.DownstreamID == "":
 		return "The notice names no record: it needs key, downstream_key or downstream_id."
-	case n.Outcome == "not-executed" && !named:
-		return `A notice with "not-executed" needs the fence that the upstream was sent (Stet-Fence), or attempt (Stet-Attempt) together ` +
-			"with begun_at, an instant within that attempt: it frees the key, and may be about an earlier execution."
-	case n.Outcome == "completed" && !named && n.DownstreamKey == "":
-		return `A notice with "completed" needs the fence that the upstream was sent (Stet-Fence), attempt (Stet-Attempt) together ` +
-			"with begun_at, an instant within that attempt, or downstream_key: the key alone may be used again later."
+	case n.Outcome == "not-executed" && n.Fence == "":
+		return `A notice with "not-executed" needs the fence that the upstream was sent (Stet-Fence): it frees the key, and may be ` +
+			"about an earlier execution."
+	case n.Outcome == "completed" && n.Fence == "" && n.DownstreamKey == "" && n.DownstreamID == "":
+		return `A notice with "completed" needs the fence that the upstream was sent (Stet-Fence), downstream_key or downstream_id: ` +
+			"the key alone may be used again later."
 	case n.Outcome == "not-executed":
 		return ""
 	case n.Outcome != "completed":
@@ -66,18 +56,6 @@ func (n *notice) resolve() (problem string) {
 		return "status has to be that of the answer, 200 to 599."
 	}
 	return n.respond()
-}
-
-// count reads a number that, where it is given, is at least 1.
-func count(name string, n json.Number) (int64, string) {
-	if n == "" {
-		return 0, ""
-	}
-	i, err := strconv.ParseInt(string(n), 10, 64)
-	if err != nil || i < 1 || name == "attempt" && i > 1<<31-1 {
-		return 0, name + " has to be a whole number, from 1."
-	}
-	return i, ""
 }
 
 // respond makes the response of what was completed.

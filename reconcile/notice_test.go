@@ -76,7 +76,7 @@ func TestANoticeThatComesAgainRunsNothing(t *testing.T) { // A01, I1, I14
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
 			w, hook := onStore(t, open)
-			notice, now := w.notice(0, `"outcome":"not-executed","attempt":1,"evidence":"evt_1"`), time.Now()
+			notice, now := w.notice(0, `"outcome":"not-executed","evidence":"evt_1"`), time.Now()
 			for i := range 2 { // at once, and once more before the retry
 				want := []string{"200 resolved", "200 known"}[i]
 				if a := redeliver(hook, "msg_1", notice, secret, now); toldBy(t, a) != want {
@@ -127,24 +127,23 @@ func TestANoticeOfAnEarlierLife(t *testing.T) { // A01
 		t.Error(toldBy(t, a))
 	}
 	for _, late := range []string{fmt.Sprintf(`{"scope":"s","key":"k0","outcome":"completed","status":201,"fence":%d}`, h.Fence()),
-		fmt.Sprintf(`{"scope":"s","key":"k0","outcome":"not-executed","attempt":2,"fence":%d}`, fence)} {
+		fmt.Sprintf(`{"scope":"s","key":"k0","outcome":"not-executed","fence":%d}`, fence+1)} {
 		if a := notify(hook, late, secret, time.Now()); toldBy(t, a) != "409 state-changed" {
 			t.Errorf("%s: %s", late, toldBy(t, a))
 		}
 	}
 	w.begin(0, stet.Unresolved)
-	now := fmt.Sprintf(`{"scope":"s","key":"k0","outcome":"not-executed","attempt":"1","fence":"%d"}`, fence) // as the headers had them
+	now := fmt.Sprintf(`{"scope":"s","key":"k0","outcome":"not-executed","fence":"%d"}`, fence) // as the header had it
 	if a := notify(hook, now, secret, time.Now()); toldBy(t, a) != "200 resolved" {
 		t.Error(toldBy(t, a))
 	}
 	w.begin(0, stet.Execute)
 }
 
-// An attempt counts within one life. With an instant within it, it names one.
+// A fence and a key that Stet has made name one life.
 func TestANoticeNamesALife(t *testing.T) { // K01, I14
 	w, hook := onStore(t, stores["memory"])
 	first := w.state(0).Head
-	began := func(at time.Time) string { return at.Format(time.RFC3339Nano) }
 	if _, err := w.Operator().Resolve(t.Context(), id(0), first.Execution(), stet.Resolution{Response: &stet.Response{Status: 500}},
 		stet.Note{Who: "w", Why: "y"}); err != nil {
 		t.Fatal(err)
@@ -155,14 +154,12 @@ func TestANoticeNamesALife(t *testing.T) { // K01, I14
 	w.doubt(stet.Execute)
 	second := w.state(0).Head
 	for notice, want := range map[string]string{
-		`"outcome":"not-executed","attempt":1`:                                                                              "400 invalid-notice",
-		`"outcome":"completed","status":201,"attempt":1`:                                                                    "400 invalid-notice",
-		`"outcome":"not-executed","attempt":1,"begun_at":"` + began(first.CreatedAt) + `"`:                                  "409 state-changed",
-		`"outcome":"completed","status":201,"attempt":1,"begun_at":"` + began(first.CreatedAt) + `"`:                        "409 state-changed",
-		`"outcome":"completed","status":201,"downstream_key":"` + first.LifeKey() + `"`:                                     "404 not-found",
-		`"outcome":"not-executed","downstream_key":"` + second.LifeKey() + `"`:                                              "400 invalid-notice",
-		`"outcome":"not-executed","attempt":1,"begun_at":"` + began(second.AsOf.Add(24*time.Hour)) + `"`:                    "409 state-changed",
-		fmt.Sprintf(`"outcome":"not-executed","fence":%d,"begun_at":%q`, second.Fence(), began(time.Now().Add(-time.Hour))): "409 state-changed",
+		`"outcome":"not-executed"`:                                                      "400 invalid-notice",
+		`"outcome":"completed","status":201`:                                            "400 invalid-notice",
+		fmt.Sprintf(`"outcome":"not-executed","fence":%d`, first.Fence()):               "409 state-changed",
+		fmt.Sprintf(`"outcome":"completed","status":201,"fence":%d`, first.Fence()):     "409 state-changed",
+		`"outcome":"completed","status":201,"downstream_key":"` + first.LifeKey() + `"`: "404 not-found",
+		`"outcome":"not-executed","downstream_key":"` + second.LifeKey() + `"`:          "400 invalid-notice",
 	} {
 		if a := notify(hook, `{"scope":"s","key":"k0",`+notice+`}`, secret, time.Now()); toldBy(t, a) != want {
 			t.Errorf("%s: %s, want %s", notice, toldBy(t, a), want)
@@ -171,11 +168,9 @@ func TestANoticeNamesALife(t *testing.T) { // K01, I14
 			t.Fatalf("%s changed the record", notice)
 		}
 	}
-	for _, notice := range []string{`"outcome":"completed","status":201,"downstream_key":"` + second.LifeKey() + `"`,
-		`"outcome":"completed","status":201,"attempt":1,"begun_at":"` + began(second.CreatedAt) + `"`} {
-		if a := notify(hook, `{"scope":"s","key":"k0",`+notice+`}`, secret, time.Now()); a.Code != 200 {
-			t.Errorf("%s: %s", notice, toldBy(t, a))
-		}
+	life := `{"scope":"s","key":"k0","outcome":"completed","status":201,"downstream_key":"` + second.LifeKey() + `"}`
+	if a := notify(hook, life, secret, time.Now()); a.Code != 200 {
+		t.Error(toldBy(t, a))
 	}
 }
 
@@ -200,6 +195,7 @@ func TestNoticesByNamesOfOtherSystems(t *testing.T) { // K11
 	}
 	ch7 := named("s", "ch_7", "", "") // a client's key looks like an id of the provider
 	order := named("s", "order", "stet_1", "ch_1")
+	named("s", "another", "stet_3", "ch_3")
 	for names, want := range map[string]string{
 		`"scope":"s","downstream_id":"ch_7"`:                           "404 not-found",
 		`"scope":"s","downstream_key":"ch_7"`:                          "404 not-found",
@@ -222,12 +218,12 @@ func TestNoticesByNamesOfOtherSystems(t *testing.T) { // K11
 	}
 	life := ch7.LifeKey() // which Stet makes, and stores nowhere
 	for names, want := range map[string]string{
-		`"downstream_key":"` + order.LifeKey()[:12] + life[12:] + `"`:  "404 not-found", // its tag, and another sum
-		`"scope":"t","downstream_key":"` + life + `"`:                  "404 not-found",
-		`"downstream_key":"` + life + `","downstream_id":"ch_1"`:       "404 not-found",
-		`"scope":"s","downstream_key":"stet_1"`:                        "400 invalid-notice", // which the handler chose
-		`"scope":"s","downstream_key":"stet_1","downstream_id":"ch_1"`: "400 invalid-notice",
-		`"downstream_key":"` + life + `"`:                              "200 resolved",
+		`"downstream_key":"` + order.LifeKey()[:12] + life[12:] + `"`: "404 not-found", // its tag, and another sum
+		`"scope":"t","downstream_key":"` + life + `"`:                 "404 not-found",
+		`"downstream_key":"` + life + `","downstream_id":"ch_1"`:      "404 not-found",
+		`"scope":"s","downstream_key":"stet_1"`:                       "400 invalid-notice", // which the handler chose
+		`"scope":"s","downstream_id":"ch_3"`:                          "200 resolved",
+		`"downstream_key":"` + life + `"`:                             "200 resolved",
 	} {
 		a := notify(hook, `{`+names+`,"outcome":"completed","status":201}`, secret, time.Now())
 		if got := toldBy(t, a); got != want {
@@ -271,22 +267,19 @@ func TestNoticesAreReadStrictly(t *testing.T) { // A02
 		`{"scope":null,` + rest + `}`:                                                                                      `"scope" has a value of another kind`,
 		`{"scope":7,` + rest + `}`:                                                                                         `"scope" has a value of another kind`,
 		`{"scope":"s","key":"k0","outcome":"not-executed"}`:                                                                "needs the fence",
-		`{"scope":"s","key":"k0","outcome":"not-executed","attempt":1}`:                                                    "attempt (Stet-Attempt) together with begun_at",
 		`{"scope":"s","key":"k0","outcome":"not-executed","downstream_key":"x"}`:                                           "needs the fence",
-		`{"scope":"s","key":"k0","outcome":"completed","status":201}`:                                                      "or downstream_key",
-		`{"scope":"s","key":"k0","outcome":"completed","status":201,"attempt":1}`:                                          "needs the fence",
-		`{"scope":"s","downstream_id":"k0","outcome":"completed","status":201}`:                                            "needs the fence",
-		`{"scope":"s","key":"k0","outcome":"not-executed","attempt":1,"begun_at":"noon"}`:                                  "begun_at has to be an instant",
-		`{"scope":"s","key":"k0","outcome":"not-executed","attempt":0}`:                                                    "attempt has to be",
-		`{"scope":"s","key":"k0","outcome":"not-executed","attempt":1.5}`:                                                  "attempt has to be",
-		`{"scope":"s","key":"k0","outcome":"not-executed","attempt":4294967297}`:                                           "attempt has to be",
-		`{"scope":"s","key":"k0","outcome":"not-executed","attempt":"x"}`:                                                  `"attempt" has a value of another kind`,
+		`{"scope":"s","key":"k0","outcome":"completed","status":201}`:                                                      "downstream_key or downstream_id",
+		`{"scope":"s","downstream_id":"k0","outcome":"not-executed"}`:                                                      "needs the fence",
+		`{"scope":"s","key":"k0","outcome":"not-executed","fence":0}`:                                                      "fence has to be",
+		`{"scope":"s","key":"k0","outcome":"not-executed","fence":1.5}`:                                                    "fence has to be",
+		`{"scope":"s","key":"k0","outcome":"not-executed","fence":9223372036854775808}`:                                    "fence has to be",
+		`{"scope":"s","key":"k0","outcome":"not-executed","fence":"x"}`:                                                    `"fence" has a value of another kind`,
 		`{"scope":"s","key":"k0","outcome":"not-executed","fence":-1}`:                                                     "fence has to be",
 		`{"scope":"s","key":"k0","outcome":"completed","fence":1,"status":201,"headers":{"A":["1"],"A":["2"]}}`:            "a name twice in its headers",
 		`{"scope":"s","key":"k0","outcome":"completed","fence":1,"status":201,"evidence":"\ud800"}`:                        "no Unicode",
 		`{"scope":"s","key":"k0","outcome":"completed","fence":1,"status":201,"headers":{"A b":["1"]}}`:                    "no header can have",
 		`{"scope":"s","key":"k0","outcome":"completed","fence":1,"status":201,"body_b64":"?"}`:                             `"body_b64" has a value of another kind`,
-		`{"scope":"s","key":"k0","outcome":"Not-Executed","attempt":1}`:                                                    "outcome has to be",
+		`{"scope":"s","key":"k0","outcome":"Not-Executed","fence":1}`:                                                      "outcome has to be",
 		`{"scope":"s","key":"k0","outcome":"completed","status":201,"` + strings.Repeat("long", 1000) + `":"","status":1}`: "unknown member",
 	} {
 		a := notify(hook, body, secret, time.Now())

@@ -79,7 +79,7 @@ func TestProvidersThatAreNone(t *testing.T) {
 	if err := hook.Validate(); err == nil || !strings.Contains(err.Error(), "use one of standard-webhooks") {
 		t.Error(err)
 	}
-	if a := notify(hook, `{"scope":"s","key":"k0","outcome":"not-executed","attempt":1}`, secret, time.Now()); toldBy(t, a) != "401 unauthenticated" {
+	if a := notify(hook, `{"scope":"s","key":"k0","outcome":"not-executed","fence":1}`, secret, time.Now()); toldBy(t, a) != "401 unauthenticated" {
 		t.Error(toldBy(t, a))
 	}
 	w.begin(0, stet.Unresolved)

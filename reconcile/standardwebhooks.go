@@ -67,7 +67,7 @@ func decodeStandard(body []byte) (*notice, string) {
 	n := new(notice)
 	bad, ok := errors.AsType[*members.Error](members.Read(body, map[string]any{
 		"scope": &n.Scope, "key": &n.Key, "downstream_key": &n.DownstreamKey, "downstream_id": &n.DownstreamID,
-		"outcome": &n.Outcome, "attempt": &n.Attempt, "begun_at": &n.BegunAt, "fence": &n.Fence, "status": &n.Status, "headers": &n.Headers,
+		"outcome": &n.Outcome, "fence": &n.Fence, "status": &n.Status, "headers": &n.Headers,
 		"body_b64": &n.Body, "evidence": &n.Evidence,
 	}))
 	if !ok {

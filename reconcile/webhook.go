@@ -20,21 +20,20 @@ import (
 // webhook-id, webhook-timestamp, webhook-signature).
 //
 //	{"scope": "…", "key" | "downstream_key" | "downstream_id": "…",
-//	 "outcome": "completed" | "not-executed", "fence": 1700000000000001, "attempt": 1,
-//	 "begun_at": "2026-01-31T12:00:00Z", "status": 201, "headers": {"Name": ["value"]},
-//	 "body_b64": "…", "evidence": "…"}
+//	 "outcome": "completed" | "not-executed", "fence": 1700000000000001, "status": 201,
+//	 "headers": {"Name": ["value"]}, "body_b64": "…", "evidence": "…"}
 //
 // Other members, and members that come twice, are refused. Several names may be given, and each has
 // to be the record's. Downstream names are looked for within the scope, or in all scopes if none is
 // given.
 //
 // A notice says which execution of the key it is about (see [stet.Execution]): by fence, which is
-// what the upstream received as Stet-Fence, or by attempt (Stet-Attempt) together with begun_at, an
-// instant within that attempt. For "completed" a downstream_key that Stet made suffices, since it
-// names a life of the key, and finds the record by itself. "not-executed" frees the key, and so an
-// earlier attempt of the same life must not be mistaken for the last one. A notice that names less
-// is refused with 400, and one about an earlier execution with 409 state-changed. If that one says
-// "completed", a [stet.DoubleEffect] is told as well.
+// what the upstream received as Stet-Fence. For "completed" a downstream_key that Stet made
+// suffices, since it names a life of the key, and finds the record by itself; and so does a
+// downstream_id that the execution has reported, where it has no recovery points. "not-executed"
+// frees the key, and so an earlier attempt of the same life must not be mistaken for the last one. A
+// notice that names less is refused with 400, and one about an earlier execution with 409
+// state-changed. If that one says "completed", a [stet.DoubleEffect] is told as well.
 //
 // It answers 200 {"result":"resolved"} when the outcome is stored, and {"result":"known"} when
 // there was nothing to store: this webhook-id was taken before, or the record has this outcome
@@ -178,15 +177,15 @@ func (h Webhook) take(w http.ResponseWriter, r *http.Request, n *notice, webhook
 		known(w)
 	case errors.Is(err, stet.ErrNotFound):
 		refuse(w, notFound, "There is no such record.")
-	case errors.Is(err, stet.ErrOtherAttempt) && !n.isCalled(&got):
+	case errors.Is(err, stet.ErrOtherRun) && !n.isCalled(&got):
 		refuse(w, notFound, "There is no record with these names: each name that is given has to be the record's.")
-	case errors.Is(err, stet.ErrOtherAttempt):
+	case errors.Is(err, stet.ErrOtherRun):
 		refuse(w, stateChanged, fmt.Sprintf("The notice is about another execution than the record's, which is at "+
 			"attempt %d: send what became of that one.", got.Attempt))
 	case errors.Is(err, stet.ErrUnnamed): // what the provider's decoder has let pass
 		refuse(w, invalidNotice, "The notice does not say which execution of the key it is about: send the fence that the upstream "+
-			"was sent (Stet-Fence). A downstream_key is enough for \"completed\" if it is the one that Stet made (Stet-Downstream-Key); "+
-			"one that the handler chose may name several lives.")
+			"was sent (Stet-Fence). For \"completed\", a downstream_key is enough if it is the one that Stet made (Stet-Downstream-Key), since "+
+			"one that the handler chose may name several lives; and so is a downstream_id of an execution without recovery points.")
 	case errors.Is(err, stet.ErrContradicted) && n.resolution.Response != nil:
 		refuse(w, contradicted, fmt.Sprintf("The handler's own answer is held, with status %d, and is another outcome or has another "+
 			"body: have an operator decide.", got.Status))

@@ -168,7 +168,7 @@ func worded(err error) word {
 		return refused
 	case errors.Is(err, stet.ErrAttended), errors.Is(err, stet.ErrContradicted):
 		return doubted
-	case errors.Is(err, stet.ErrOtherAttempt):
+	case errors.Is(err, stet.ErrOtherRun):
 		return another
 	case errors.Is(err, stet.ErrNotFound):
 		return absent

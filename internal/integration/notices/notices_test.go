@@ -81,7 +81,7 @@ func TestANoticeThatComesAgainRunsNothing(t *testing.T) { // A01, I1, I14
 			if err != nil {
 				t.Fatal(err)
 			}
-			body := fmt.Sprintf(`{"scope":"s","key":"k","outcome":"not-executed","attempt":1,"fence":%d}`, r.Fence())
+			body := fmt.Sprintf(`{"scope":"s","key":"k","outcome":"not-executed","fence":%d}`, r.Fence())
 			now := time.Now()
 			if a := deliver(hook, "msg_1", body, now); !strings.HasPrefix(a, `200 {"result":"resolved"}`) {
 				t.Fatal(a)

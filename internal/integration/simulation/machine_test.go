@@ -163,7 +163,7 @@ func (w *world) execute(t *rapid.T, e *host, d *stet.Decision, payload string) {
 		w.seen.again++
 	}
 	w.fences[h.Key] = h.Fence()
-	w.runs = append(w.runs, &run{host: e, claim: d.Claim, id: h.ID, payload: payload, life: h.CreatedAt, fence: h.Fence(), lease: h.DueAt, began: h.UpdatedAt})
+	w.runs = append(w.runs, &run{host: e, claim: d.Claim, id: h.ID, payload: payload, life: h.CreatedAt, fence: h.Fence(), lease: h.DueAt})
 }
 
 // replayed checks that an answer is one that was given to this request, and the same for all of its

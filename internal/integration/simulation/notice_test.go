@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/stet-dev/stet"
 	"pgregory.net/rapid"
@@ -16,7 +15,6 @@ type notice struct {
 	run      *run
 	happened bool
 	version  stet.Version // of the record then, if that was about this execution
-	at       time.Time    // within the attempt
 }
 
 // who is the provider in notes.
@@ -30,7 +28,7 @@ func (m machine) Notify(t *rapid.T) { // K01, K02, I14
 	}
 	i := rapid.IntRange(0, len(w.notices)-1).Draw(t, "notice")
 	n, e := w.notices[i], w.host(t)
-	x, enough := n.named(rapid.SampledFrom([]string{"fence", "fence", "version", "instant", "key", "attempt", "all"}).Draw(t, "named by"))
+	x, enough := n.named(rapid.SampledFrom([]string{"fence", "fence", "version", "key", "id", "all"}).Draw(t, "named by"))
 	var r stet.Resolution
 	if n.happened {
 		r.Response, r.Kept = &stet.Response{Status: 201}, stet.KeptStatus
@@ -45,7 +43,7 @@ func (m machine) Notify(t *rapid.T) { // K01, K02, I14
 		t.Fatalf("K01: a statement that names %+v was answered %v", x, err)
 	case err == nil:
 		w.seen.heeded++
-	case errors.Is(err, stet.ErrOtherAttempt):
+	case errors.Is(err, stet.ErrOtherRun):
 		w.seen.unheeded++
 	}
 }
@@ -54,7 +52,7 @@ func (m machine) Notify(t *rapid.T) { // K01, K02, I14
 // and can have none any more.
 func (w *world) write(t *rapid.T) {
 	r := w.pick(t, func(r *run) bool { return r.arrived || !w.risked[r.life] })
-	n := &notice{run: r, happened: r.arrived, at: r.began}
+	n := &notice{run: r, happened: r.arrived}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if is := w.stored(r.id); is != nil && is.Fence() == r.fence {
@@ -68,20 +66,17 @@ func (w *world) write(t *rapid.T) {
 func (n *notice) named(by string) (x stet.Execution, enough bool) {
 	r := n.run
 	h := stet.Head{ID: r.id, CreatedAt: r.life}
-	attempt := int(r.fence - r.life.UnixMicro())
 	switch by {
 	case "version":
 		if n.version != 0 {
 			return stet.Execution{Version: n.version}, true
 		}
-	case "instant":
-		return stet.Execution{Attempt: attempt, At: n.at}, true
 	case "key":
 		return stet.Execution{DownstreamKey: h.LifeKey()}, n.happened
-	case "attempt":
-		return stet.Execution{Attempt: attempt}, false
+	case "id": // no run has reported one
+		return stet.Execution{DownstreamID: fmt.Sprint("ch_", r.fence)}, n.happened
 	case "all":
-		return stet.Execution{Fence: r.fence, Attempt: attempt, At: n.at, DownstreamKey: h.LifeKey()}, true
+		return stet.Execution{Fence: r.fence, DownstreamKey: h.LifeKey()}, true
 	}
 	return stet.Execution{Fence: r.fence}, true
 }

@@ -92,7 +92,6 @@ type run struct {
 	life    time.Time
 	fence   int64
 	lease   time.Time // its end, by the store's clock, as the holder knows it
-	began   time.Time // by the store's clock
 	answer  string    // what the handler settled with
 	doubted bool      // it was settled as unknown once
 	overdue bool      // ... and the handler is still at work
