@@ -14,6 +14,9 @@ var ErrRolledBack = errors.New("stet: the transaction was rolled back")
 // rolled back.
 const CauseRolledBack = "rolled-back"
 
+// CauseTxEnded is the Cause of a record whose run is unknown because of [ErrTxEnded].
+const CauseTxEnded = "transaction-ended"
+
 // Transaction is a transaction of any kind, for packages that begin and end it for their callers:
 // stethttp.AtomicIn, and package flow.
 type Transaction interface {
@@ -22,12 +25,66 @@ type Transaction interface {
 	Rollback(ctx context.Context) error // nothing after a Commit
 }
 
+// boundTx is a transaction that a claim may become part of.
+type boundTx struct {
+	tx    any
+	store Store // within it
+}
+
 // joinedTx is the transaction that a claim is part of.
 type joinedTx struct {
 	store Store  // within the transaction
 	redo  intent // what makes the record the holder's again where the transaction had no effect
 	body  Body   // what is stored then
 	wrote bool
+	ended bool // before its end
+}
+
+// Bind prepares [Claim.In] at the beginning of tx, for a claim whose lease is to be renewed until it
+// becomes part of tx at its end. In and [Claim.Undoable] tell then whether it is still that transaction.
+func (c *Claim) Bind(tx any) error {
+	bound, err := bind(c.e.store, tx)
+	if err != nil {
+		return fmt.Errorf("stet: Bind: %w", err)
+	}
+	if err := c.turn(); err != nil {
+		return fmt.Errorf("stet: Bind: %w", err)
+	}
+	defer c.yield()
+	c.bound = boundTx{tx, bound}
+	return nil
+}
+
+// Undoable is called before a rollback of the transaction of [Claim.Bind] or [Claim.In], and has
+// undone part of it by then. It returns nil if the rollback undoes all of it, or an error that is
+// [ErrTxEnded] where the transaction is over: what was sent since may have happened, and a claim
+// that is part of it becomes unknown in [Claim.Confirm]. After any other error nothing is known, as
+// where the connection is lost: what was not committed then is undone by the database.
+//
+// cause is the error that ended the caller's work, or nil. Where it is the database's own, and says
+// that it has undone the transaction, nothing is taken to have been sent since.
+func (c *Claim) Undoable(ctx context.Context, cause error) error {
+	if err := c.turn(); err != nil {
+		return fmt.Errorf("stet: Undoable: %w", err)
+	}
+	defer c.yield()
+	in := c.bound.store
+	if c.joined != nil {
+		in = c.joined.store
+	}
+	c.bound = boundTx{}
+	u, ok := As[Undoer](in)
+	if !ok {
+		return fmt.Errorf("stet: Undoable: %w: it cannot tell whether the transaction is the same", ErrUnsupported)
+	}
+	call := detach(ctx, c.e.cfg.StoreTimeout)
+	defer call.release()
+	var err error
+	c.outside(func() { err = u.Undoable(call, cause) })
+	if errors.Is(err, ErrTxEnded) && c.joined != nil {
+		c.joined.ended = true
+	}
+	return err
 }
 
 // In makes the claim part of tx, a transaction of the caller's on the database that holds the
@@ -43,25 +100,32 @@ type joinedTx struct {
 // No heartbeat renews the lease until Confirm, because it would wait for tx: what is left of the
 // lease bounds the transaction. If the lease ends before the claim's first write, that write
 // returns [ErrFenced], and tx must be rolled back. A write is tried once, since a failed one has
-// most likely ended tx. tx is of a type that the store's [Binder] takes, else the error is
+// most likely ended tx. No write is sent after tx has ended in another way than by its Commit or
+// Rollback: the error is [ErrTxEnded]. To roll back, call [Claim.Undoable] before. In marks tx by the
+// savepoint "stet", which it sets and releases: savepoints of the caller's that are open at a write
+// of the claim's are released with it. tx is of a type that the store's [Binder] takes, else the error is
 // [ErrForeignTx].
 func (c *Claim) In(tx any) error {
-	bound, err := bind(c.e.store, tx)
-	if err != nil {
-		return fmt.Errorf("stet: In: %w", err)
-	}
 	if err := c.turn(); err != nil {
 		return fmt.Errorf("stet: In: %w", err)
 	}
 	defer c.yield()
+	in := c.bound.store
+	if in == nil || c.bound.tx != tx {
+		var err error
+		if c.outside(func() { in, err = bind(c.e.store, tx) }); err != nil {
+			return fmt.Errorf("stet: In: %w", err)
+		}
+	}
 	switch {
 	case c.joined != nil:
 		return errors.New("stet: In: the claim is part of a transaction already: Confirm ends that")
 	case !c.phase.allows(join):
 		return fmt.Errorf("stet: In: %w", errClosed)
 	}
+	c.bound = boundTx{}
 	c.phase = c.phase.after(join)
-	c.joined = &joinedTx{store: bound, redo: intent{prev: c.h.Version, head: c.h}, body: c.body}
+	c.joined = &joinedTx{store: in, redo: intent{prev: c.h.Version, head: c.h}, body: c.body}
 	return nil
 }
 
@@ -111,6 +175,7 @@ func (c *Claim) putIn(ctx context.Context, h *Head, b *Body) (err error) {
 	case refused(err):
 		return ErrFenced
 	}
+	c.joined.ended = c.joined.ended || errors.Is(err, ErrTxEnded)
 	c.lost = true // the store may still read what it was given
 	return fmt.Errorf("stet: a write in a transaction, which has to be rolled back: %w", err)
 }
@@ -124,6 +189,8 @@ func (c *Claim) putIn(ctx context.Context, h *Head, b *Body) (err error) {
 //     NotExecuted and settle it, if the transaction was all there was, or try again. This is proven
 //     by one write, which waits for the row that the transaction may still hold, and succeeds only
 //     if the transaction had no effect (W4, W7);
+//   - [ErrTxEnded]: the transaction was over before its end, and what was sent since may have
+//     happened. Nothing of what the claim wrote is stored, and the record is unknown;
 //   - [ErrFenced]: another holder has taken over the record;
 //   - [ErrUnsettled]: the store gave no answer within StoreTimeout. The record is running until its
 //     lease ends, and unknown then.
@@ -152,6 +219,13 @@ func (c *Claim) Confirm(ctx context.Context, result error) error {
 	case err == nil:
 		c.phase = c.phase.after(rolledBack)
 		c.h, c.body, c.renewed, c.wrote, c.heard = got.Head, j.body, call.began, call.began, time.Now()
+		if j.ended {
+			c.statement = statement{}
+			if err = c.settleAs(ctx, statement{state: Unknown, cause: CauseTxEnded}, &Outcome{}); err != nil {
+				result = fmt.Errorf("%w: %w", err, result)
+			}
+			return fmt.Errorf("%w: %w", ErrTxEnded, result)
+		}
 		c.heartbeat.wind()
 		return fmt.Errorf("%w: %w", ErrRolledBack, result)
 	case j.wrote && got.Version == c.h.Version:

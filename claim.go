@@ -65,6 +65,7 @@ type claimed struct {
 	unsure  []Version // of writes without an answer: one may be what is stored
 	mixed   bool      // one of those carried a Body: what is stored may not be body
 	lost    bool      // a copy of a write may still be on its way, and be read
+	bound   boundTx   // that it may become part of
 	joined  *joinedTx // in the phases joined and promised
 	result  struct {  // what Settle stores
 		response Response

@@ -181,8 +181,17 @@ type (
 		// Bind returns the store within tx: what its methods do is part of tx, and happens if and
 		// when the caller commits. A method that fails may have made tx unusable. tx is of a type
 		// that the store documents, such as [*database/sql.Tx]; any other is [ErrForeignTx]. The
-		// bound store is for one goroutine, until tx ends.
+		// bound store is for one goroutine, until tx ends. It writes nothing where the database, or
+		// a statement of the caller's, has ended tx since Bind: the error is [ErrTxEnded].
 		Bind(tx any) (Store, error)
+	}
+	// Undoer is an ability of the stores that a [Binder] returns.
+	Undoer interface {
+		// Undoable returns nil if a rollback undoes all that was sent since Bind, and has undone part
+		// of it by then: the caller has to roll back. The error is [ErrTxEnded] where the transaction
+		// is another one, unless cause is the database's own error which says that it has undone the
+		// transaction; after any other error nothing is known.
+		Undoable(ctx context.Context, cause error) error
 	}
 	// Checker looks again at what the store's durability rests on and others can change while it is
 	// open: the settings of its server, or of each of its servers. An error that is [ErrVolatile]
@@ -332,6 +341,10 @@ var (
 	// ErrForeignTx is returned when the store cannot join a transaction of this type. Nothing was
 	// done.
 	ErrForeignTx = errors.New("stet: the store cannot join a transaction of this kind")
+	// ErrTxEnded is returned when the transaction of a [Binder] has ended before the caller ended
+	// it: by the database, such as for the victim of a deadlock in MySQL, or by a statement of the
+	// caller's. What was sent since may have happened by itself. Nothing was stored.
+	ErrTxEnded = errors.New("stet: the transaction has ended before its end, and what was sent since may have happened by itself")
 )
 
 // ErrUnsupported is returned when the store lacks the ability that a call needs, such as [Lister].

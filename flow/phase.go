@@ -29,6 +29,10 @@ type Phase[S any] struct {
 // [Decline], [RetryLater] and [Maybe] end the tries. do must not commit tx, keep it, or call
 // another system.
 //
+// After a deadlock (MySQL, error 1213) and when a disk is full (SQLite), the database has undone the
+// transaction, and each statement sent to tx after that happens by itself. do returns that error at
+// once, as it is or wrapped, and is believed. Otherwise the run is unknown ([stet.ErrTxEnded]).
+//
 // T is [*database/sql.Tx] for a flow with a DB. For a flow with a Begin it is the type of its
 // transactions, such as pgx.Tx.
 func Local[S, T any](name string, do func(ctx context.Context, tx T, s *S) error) Phase[S] {

@@ -257,6 +257,7 @@ func (r *run[S]) transact(ctx context.Context, p *Phase[S], next int) (s S, err 
 	failed := errors.New("the phase did not return")
 	defer func() {
 		if failed != nil {
+			_ = r.c.Undoable(context.WithoutCancel(ctx), failed) // Confirm knows what it found
 			_ = tx.Rollback(context.WithoutCancel(ctx))
 			err = r.confirm(ctx, failed)
 		}
@@ -282,7 +283,7 @@ func (r *run[S]) confirm(ctx context.Context, result error) error {
 		return r.c.Confirm(ctx, nil)
 	}
 	err := r.c.Confirm(ctx, errors.New("the transaction did not end well"))
-	r.lost = errors.Is(err, stet.ErrFenced) || errors.Is(err, stet.ErrUnsettled)
+	r.lost = errors.Is(err, stet.ErrFenced) || errors.Is(err, stet.ErrUnsettled) || errors.Is(err, stet.ErrTxEnded)
 	if err == nil { // the commit's answer was lost
 		return nil
 	}

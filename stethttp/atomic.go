@@ -28,6 +28,13 @@ import (
 // and the record says unknown. Package flow is made for such handlers. What a handler states as
 // completed is committed, whatever its status.
 //
+// A database may end a transaction by itself, and each statement after that happens alone: MySQL
+// and MariaDB do so with the victim of a deadlock (error 1213), SQLite when a disk is full. A
+// handler returns at once after such an error, and states [stet.Claim.NotExecuted] then, since
+// nobody else can know that it did. Otherwise the record is unknown, with the cause
+// [stet.CauseTxEnded]; it is never completed. It must not end the transaction by statements of its
+// own, such as COMMIT or one that changes a table in MySQL.
+//
 // A crash of the process leaves no doubt either, if [Guard.Wrap] is given this handler itself. When
 // the lease is over, a retry or the sweeper takes over the record with a write that waits for the
 // handler's transaction, and so proves that it was not committed.
@@ -70,6 +77,11 @@ func (a *atomicHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	tx, err := a.begin(r.Context())
+	if err == nil {
+		if err = c.x.claim.Bind(tx.Tx()); err != nil {
+			_ = tx.Rollback(c.x.detached())
+		}
+	}
 	if err != nil {
 		c.x.claim.NotExecuted("no-transaction")
 		c.x.g.Refuse(w, r, c.x.problem(StoreUnavailable).After(retrySoon))
@@ -91,11 +103,17 @@ func (a *atomicHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // rollBack undoes the handler's transaction. This proves that nothing happened, unless the handler
-// has stated unknown.
+// has stated unknown, or went on after its transaction had ended and does not state that nothing
+// happened (Q01).
 func (x *exchange) rollBack() {
+	err := x.claim.Undoable(x.detached(), nil)
 	_ = x.cap.tx.Rollback(x.detached()) // if it fails, the connection is lost, and without a COMMIT there is no effect
 	x.cap.tx = nil
-	if x.claim.Stated() != stet.Unknown {
+	switch {
+	case x.claim.Stated() == stet.Unknown:
+	case errors.Is(err, stet.ErrTxEnded) && !x.vouched:
+		x.claim.Unknown(stet.CauseTxEnded)
+	default:
 		x.claim.NotExecuted(stet.CauseRolledBack)
 	}
 }
@@ -141,6 +159,7 @@ func (x *exchange) commit(o *stet.Outcome) error {
 	if err == nil {
 		err = x.claim.Settle(x.r.Context(), *o)
 		if err != nil {
+			_ = x.claim.Undoable(x.detached(), nil) // Confirm knows what it found
 			_ = tx.Rollback(x.detached())
 			err = x.claim.Confirm(x.r.Context(), err)
 		} else {
@@ -151,7 +170,7 @@ func (x *exchange) commit(o *stet.Outcome) error {
 	}
 	x.cap.tx = nil
 	switch {
-	case err == nil, errors.Is(err, stet.ErrFenced), errors.Is(err, stet.ErrUnsettled):
+	case err == nil, errors.Is(err, stet.ErrFenced), errors.Is(err, stet.ErrUnsettled), errors.Is(err, stet.ErrTxEnded):
 		return err
 	}
 	x.claim.NotExecuted(stet.CauseRolledBack)

@@ -39,6 +39,7 @@ type exchange struct {
 	status   int
 	attempt  int
 	open     bool      // the handler ran without protection
+	vouched  bool      // the handler itself has stated that nothing happened
 	mismatch []string  // parts that differ from the key's first request; nil without a mismatch
 	lines    [2]string // values of headers that the layer adds, to save allocations
 }

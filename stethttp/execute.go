@@ -177,7 +177,7 @@ func (x *exchange) finish() {
 	case errors.Is(err, errNotCommitted), errors.Is(err, errTooMuch):
 		x.uncommitted(err)
 		return
-	case err != nil && x.g.cfg.Withhold, errors.Is(err, stet.ErrUnsettled), silence == unsaid:
+	case err != nil && x.g.cfg.Withhold, errors.Is(err, stet.ErrUnsettled), errors.Is(err, stet.ErrTxEnded), silence == unsaid:
 		x.unknown()
 		return
 	default:
@@ -216,8 +216,8 @@ func (x *exchange) state() {
 		x.claim.Unknown("hijacked")
 	case c.truncated():
 		x.claim.Unknown("truncated-response")
-	case x.claim.Stated() != 0:
-	case x.stated(lines):
+	case x.claim.Stated() != 0, x.stated(lines):
+		x.vouched = x.claim.Stated() == stet.Retryable
 	case c.phase().timedOut() && (!c.goesOn || c.refused): // after the time is over, a status alone proves nothing
 	default:
 		said := x.says()

@@ -35,6 +35,7 @@ var causes = map[string][2]string{
 	"hijacked":           {"the handler took the connection over", "the handlers took the connections over"},
 	"client-gone":        {"the client went away while it ran", "the clients went away while they ran"},
 	"rolled-back":        {"its transaction was rolled back", "their transactions were rolled back"},
+	"transaction-ended":  {"its transaction ended before its end", "their transactions ended before their end"},
 	"error":              {"the handler returned an error", "the handlers returned errors"},
 	"not-resumed":        {"it stopped half-way, and was not resumed", "they stopped half-way, and were not resumed"},
 	"second-guard":       {"it went through two guards", "they went through two guards"},

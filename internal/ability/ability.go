@@ -26,6 +26,7 @@ type All interface {
 	stet.Forgetter
 	stet.Reaper
 	stet.Binder
+	stet.Undoer
 	stet.Checker
 	stet.Sizer
 	stet.Heir
@@ -61,6 +62,7 @@ type Set struct {
 	stet.Forgetter
 	stet.Reaper
 	stet.Binder
+	stet.Undoer
 	stet.Checker
 	stet.Sizer
 	stet.Heir
@@ -80,6 +82,7 @@ func Of(s stet.Store) (has Set) {
 	has.Forgetter, _ = stet.As[stet.Forgetter](s)
 	has.Reaper, _ = stet.As[stet.Reaper](s)
 	has.Binder, _ = stet.As[stet.Binder](s)
+	has.Undoer, _ = stet.As[stet.Undoer](s)
 	has.Checker, _ = stet.As[stet.Checker](s)
 	has.Sizer, _ = stet.As[stet.Sizer](s)
 	has.Heir, _ = stet.As[stet.Heir](s)
@@ -105,6 +108,7 @@ func (has Set) Chain(wrapper stet.Store, as All, end stet.Store) stet.Store {
 		{has.Forgetter != nil, func(l link) stet.Store { return forgetter{l, as} }},
 		{has.Reaper != nil, func(l link) stet.Store { return reaper{l, as} }},
 		{has.Binder != nil, func(l link) stet.Store { return binder{l, as} }},
+		{has.Undoer != nil, func(l link) stet.Store { return undoer{l, as} }},
 		{has.Checker != nil, func(l link) stet.Store { return checker{l, as} }},
 		{has.Sizer != nil, func(l link) stet.Store { return sizer{l, as} }},
 		{has.Heir != nil, func(l link) stet.Store { return heir{l, as} }},
@@ -158,6 +162,10 @@ type (
 	binder struct {
 		link
 		stet.Binder
+	}
+	undoer struct {
+		link
+		stet.Undoer
 	}
 	checker struct {
 		link

@@ -45,10 +45,14 @@ func (a *able) Erase(context.Context, stet.HistoryQuery) (int, error) {
 	return 1, nil
 }
 func (a *able) Bind(any) (stet.Store, error) { a.asked["Bind"]++; return a, nil }
-func (a *able) Check(context.Context) error  { a.asked["Check"]++; return nil }
-func (a *able) Sizes() stet.Sizes            { a.asked["Sizes"]++; return stet.Sizes{} }
-func (a *able) Left() []stet.Head            { a.asked["Left"]++; return nil }
-func (a *able) LogSize() (int64, error)      { a.asked["LogSize"]++; return 1, nil }
+func (a *able) Undoable(context.Context, error) error {
+	a.asked["Undoable"]++
+	return nil
+}
+func (a *able) Check(context.Context) error { a.asked["Check"]++; return nil }
+func (a *able) Sizes() stet.Sizes           { a.asked["Sizes"]++; return stet.Sizes{} }
+func (a *able) Left() []stet.Head           { a.asked["Left"]++; return nil }
+func (a *able) LogSize() (int64, error)     { a.asked["LogSize"]++; return 1, nil }
 func (a *able) Identity(context.Context) (now, known stet.Identity, err error) {
 	a.asked["Identity"]++
 	return stet.Identity{ID: "i"}, stet.Identity{}, nil

@@ -209,6 +209,9 @@ func (a *abilities) Bind(tx any) (stet.Store, error) {
 	return Wrap(bound, a.s.around, true), nil
 }
 
+func (a *abilities) Undoable(ctx context.Context, cause error) error {
+	return a.has.Undoable(ctx, cause)
+}
 func (a *abilities) Check(ctx context.Context) error { return a.has.Check(ctx) }
 func (a *abilities) Sizes() stet.Sizes               { return a.has.Sizes() }
 func (a *abilities) Left() []stet.Head               { return a.has.Left() }

@@ -38,23 +38,32 @@ func (s *Store) Bind(tx any) (stet.Store, error) {
 	around := func(ctx context.Context, op string, call func(context.Context) error) error {
 		return s.wrap(op, call(ctx))
 	}
-	return &tablestore.Bound[*op]{
-		Reading: tablestore.Reading{Reader: reader(q), Around: around},
-		Verbs: tablestore.NewVerbs(tablestore.Driver[*op]{New: newOp, Pack: (*op).pack, Wrap: s.wrap,
-			Do: func(o *op) error {
-				if err := s.gate.Foreign(); err != nil {
-					return err
-				}
-				return s.sendAlone(o, q, lockTimeout, true)
-			},
-			Get: func(ctx context.Context, id stet.ID) (stet.Record, error) { return get(ctx, q, id) },
-			Append: func(ctx context.Context, c *stet.Change) error {
-				if err := s.gate.Foreign(); err != nil {
-					return err
-				}
-				return appendTo(ctx, q, c)
-			}}),
-	}, nil
+	ctx, cancel := context.WithTimeout(context.Background(), bindTime)
+	defer cancel()
+	b, err := tablestore.Within(ctx, tablestore.Tx{
+		Exec: func(ctx context.Context, statement string) error {
+			return each(ctx, q, statement, nil, func(Rows) error { return nil })
+		},
+		Unmarked: func(err error) bool { c := answered(err); return c == codeNoSavepoint || c == codeNoTransaction },
+		Undone:   func(error) bool { return false }, // it waits for a ROLLBACK, and until then refuses all statements
+	}, tablestore.Reading{Reader: reader(q), Around: around}, tablestore.Driver[*op]{New: newOp, Pack: (*op).pack, Wrap: s.wrap,
+		Do: func(o *op) error {
+			if err := s.gate.Foreign(); err != nil {
+				return err
+			}
+			return s.sendAlone(o, q, lockTimeout, true)
+		},
+		Get: func(ctx context.Context, id stet.ID) (stet.Record, error) { return get(ctx, q, id) },
+		Append: func(ctx context.Context, c *stet.Change) error {
+			if err := s.gate.Foreign(); err != nil {
+				return err
+			}
+			return appendTo(ctx, q, c)
+		}})
+	if err != nil {
+		return nil, s.wrap("bind", err)
+	}
+	return b, nil
 }
 
 // identity names the database and the table that unqualified statements of a session are about. It

@@ -23,6 +23,8 @@ const (
 	codeDeadlock      = "40P01"
 	codeCanceled      = "57014"
 	codeForbidden     = "42501"
+	codeNoSavepoint   = "3B001"
+	codeNoTransaction = "25P01"
 	codeTooLong       = "22001"
 	codeTooLarge      = "54000" // a row of an index, as of the names, or a value
 	classShutdown     = "57P"   // the connection is gone with the answer

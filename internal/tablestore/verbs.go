@@ -9,7 +9,7 @@ import (
 
 // Driver is what the verbs of one store do, or those of a store within a transaction. W is a
 // pointer to a type that embeds [Write].
-type Driver[W item] struct {
+type Driver[W Item] struct {
 	New    func() W
 	Pack   func(w W) error // makes ready what is sent; after an error nothing is
 	Do     func(w W) error
@@ -18,19 +18,14 @@ type Driver[W item] struct {
 	Wrap   func(op string, err error) error
 }
 
-type item interface{ write() *Write }
+// Item is a pointer to a type that embeds [Write].
+type Item interface{ write() *Write }
 
 // Verbs are the verbs on single records, and what else writes.
-type Verbs[W item] struct{ driver Driver[W] }
+type Verbs[W Item] struct{ driver Driver[W] }
 
 // NewVerbs returns the verbs of a driver.
-func NewVerbs[W item](d Driver[W]) Verbs[W] { return Verbs[W]{d} }
-
-// Bound is a store within a transaction.
-type Bound[W item] struct {
-	Reading
-	Verbs[W]
-}
+func NewVerbs[W Item](d Driver[W]) Verbs[W] { return Verbs[W]{d} }
 
 // Get returns the record, or [stet.ErrNotFound].
 func (v *Verbs[W]) Get(ctx context.Context, id stet.ID) (stet.Record, error) {

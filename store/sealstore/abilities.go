@@ -107,7 +107,10 @@ func (a abilities) Trim(ctx context.Context, age time.Duration, limit int) (int,
 	return a.has.Trim(ctx, age, limit)
 }
 func (a abilities) Reap(ctx context.Context, limit int) (int, error) { return a.has.Reap(ctx, limit) }
-func (a abilities) Check(ctx context.Context) error                  { return a.has.Check(ctx) }
+func (a abilities) Undoable(ctx context.Context, cause error) error {
+	return a.has.Undoable(ctx, cause)
+}
+func (a abilities) Check(ctx context.Context) error { return a.has.Check(ctx) }
 
 // Sizes leaves room for what sealing adds. Names that are hashed are short, whatever they were.
 func (a abilities) Sizes() stet.Sizes {

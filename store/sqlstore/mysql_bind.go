@@ -36,17 +36,15 @@ func (s *mysql) Bind(tx any) (stet.Store, error) {
 		}
 		return changeMySQL(j.Ctx, t, j)
 	}
-	return &tablestore.Bound[*job]{
-		Reading: tablestore.Reading{Reader: readMySQL(t), Around: around},
-		Verbs: tablestore.NewVerbs(tablestore.Driver[*job]{New: newJob, Pack: s.pack, Do: do, Wrap: wrap,
+	return within(t, mysqlNoSavepoint, mysqlDeadlock, tablestore.Reading{Reader: readMySQL(t), Around: around},
+		tablestore.Driver[*job]{New: newJob, Pack: s.pack, Do: do, Wrap: wrap,
 			Get: func(ctx context.Context, id stet.ID) (stet.Record, error) { return getMySQL(ctx, t, id, "") },
 			Append: func(ctx context.Context, c *stet.Change) error {
 				if err := s.pass(ctx); err != nil {
 					return err
 				}
 				return appendMySQL(ctx, t, c)
-			}}),
-	}, nil
+			}})
 }
 
 // joined returns the transaction that a store is to be bound to.
@@ -56,6 +54,25 @@ func joined(tx any) (*sql.Tx, error) {
 		return nil, fmt.Errorf("%w: it joins a *sql.Tx, not a %T", stet.ErrForeignTx, tx)
 	}
 	return t, nil
+}
+
+// within returns a store within tx. A database that knows no savepoint of a name answers unmarked,
+// and undone where it has undone the transaction of a statement.
+func within[W tablestore.Item](tx *sql.Tx, unmarked, undone int, r tablestore.Reading, d tablestore.Driver[W]) (stet.Store, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), bindTime)
+	defer cancel()
+	b, err := tablestore.Within(ctx, tablestore.Tx{
+		Exec: func(ctx context.Context, statement string) error {
+			_, err := tx.ExecContext(ctx, statement)
+			return err
+		},
+		Unmarked: func(err error) bool { return errorNumber(err) == unmarked },
+		Undone:   func(err error) bool { return errorNumber(err) == undone },
+	}, r, d)
+	if err != nil {
+		return nil, wrap("bind", err)
+	}
+	return b, nil
 }
 
 func databaseMySQL(ctx context.Context, c asker) (name string, err error) {

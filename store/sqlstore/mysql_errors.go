@@ -23,6 +23,8 @@ const (
 	mysqlNoDatabase = 1046 // the session has chosen none
 	mysqlNull       = 1048 // a column has no value: see [sqltext.MySQLWrite].Known
 
+	mysqlNoSavepoint = 1305
+
 	mysqlReadOnly    = 1290
 	mysqlByStatement = 1665 // of InnoDB at READ COMMITTED
 )

@@ -33,24 +33,22 @@ func (s *sqlite) Bind(tx any) (stet.Store, error) {
 			" open it by SQLiteDSN, too", stet.ErrForeignTx, synchronous)
 	}
 	b := &boundSQLite{tx: t, gate: s.Gate, statements: statements{clock: s.clock, on: t}}
-	b.Reading = tablestore.Reading{Reader: readSQLite(t, s.clock.Micros), Around: func(ctx context.Context, op string, call func(context.Context) error) error {
+	reading := tablestore.Reading{Reader: readSQLite(t, s.clock.Micros), Around: func(ctx context.Context, op string, call func(context.Context) error) error {
 		return wrap(op, b.do(ctx, func() error { return call(context.WithoutCancel(ctx)) }))
 	}}
 	write := func(o *op) error { return b.do(o.Ctx, func() error { return b.change(o) }) }
-	b.Verbs = tablestore.NewVerbs(tablestore.Driver[*op]{New: newOp, Pack: (*op).pack, Do: write, Wrap: wrap,
+	return within(t, sqliteError, sqliteFull, reading, tablestore.Driver[*op]{New: newOp, Pack: (*op).pack, Do: write, Wrap: wrap,
 		Get: func(ctx context.Context, id stet.ID) (r stet.Record, err error) {
 			err = b.do(ctx, func() (err error) { r, err = getRecord(t, b.clock.Micros, id, stet.MaxBody(ctx)); return err })
 			return r, err
 		},
 		Append: func(ctx context.Context, c *stet.Change) error { return write(entryOf(ctx, c)) }})
-	return b, nil
 }
 
 // boundSQLite is a store within a transaction. Contexts that end are heeded between statements: to
 // interrupt one that writes would roll the transaction back, and where the transaction holds the
 // file nothing here waits.
 type boundSQLite struct {
-	tablestore.Bound[*op]
 	statements
 	tx     *sql.Tx
 	gate   *storeid.Gate

@@ -33,6 +33,7 @@ func SQLiteDSN(path string) string {
 
 // The results of SQLite that say what is wrong.
 const (
+	sqliteError      = 1    // SQLITE_ERROR
 	sqliteBusy       = 5    // SQLITE_BUSY
 	sqliteReadOnly   = 8    // SQLITE_READONLY
 	sqliteFull       = 13   // SQLITE_FULL

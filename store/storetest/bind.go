@@ -24,6 +24,9 @@ var bindLaws = []law{
 		bindDuplicates},
 	{"bind claims",
 		"the commit of its transaction settles a claim; after a rollback, the claim continues", bindClaims},
+	{"bind undone", "a transaction that can be undone is said to be, and is undone then", bindUndone},
+	{"bind ended",
+		"in the session of a transaction that has ended nothing is written, and the claim's record is unknown, never completed", bindEnded},
 }
 
 // transaction is a transaction of a caller, and a bench whose store is bound to it.
@@ -31,6 +34,7 @@ type transaction struct {
 	*bench
 	tx               any
 	commit, rollback func() error
+	ending           []string // how it ends otherwise
 }
 
 // begin begins a transaction. If the law does not end it, it is rolled back at the end.
@@ -54,7 +58,7 @@ func (x *bench) begin() *transaction {
 	}
 	in := *x
 	in.store = bound
-	return &transaction{&in, tx, end(commit), end(rollback)}
+	return &transaction{bench: &in, tx: tx, commit: end(commit), rollback: end(rollback)}
 }
 
 // written is what a transaction wrote: the versions of a record before and after it, 0 if there is
@@ -327,4 +331,95 @@ func bindClaims(t testing.TB, x *bench) { // I6, W4, W7
 	if err := engine.Drain(x.ctx); err != nil {
 		t.Error(err)
 	}
+}
+
+func bindUndone(t testing.TB, x *bench) { // Q01
+	ability[stet.Binder](t, x)
+	old, noted, doomed := x.create(running("old")), x.create(running("noted")), x.create(running("doomed"))
+	tx := x.begin()
+	w := tx.write(old, noted, doomed)
+	u, ok := stet.As[stet.Undoer](tx.store)
+	if !ok {
+		t.Fatal("what Bind returned is no stet.Undoer")
+	}
+	if err := u.Undoable(x.ctx, nil); err != nil {
+		t.Fatalf("Undoable: %v", err)
+	}
+	if err := tx.rollback(); err != nil {
+		t.Fatal(err)
+	}
+	x.happened(w, false)
+}
+
+// endings are how the session of a transaction goes on after it.
+var endings = [][]string{{"ROLLBACK"}, {"COMMIT"}, {"ROLLBACK", "BEGIN"}, {"COMMIT", "BEGIN"}}
+
+func bindEnded(t testing.TB, x *bench) { // Q01
+	ability[stet.Binder](t, x)
+	if x.Send == nil {
+		t.Skip("no session outlives its transaction")
+	}
+	engine, err := stet.New(x.store, stet.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, ending := range endings {
+		for j, end := range []func(c *stet.Claim, tx *transaction) error{endsClaim, endsBoundClaim, endsUndone} {
+			d, err := engine.Begin(x.ctx, stet.Request{ID: stet.ID{Scope: "s", Key: stet.Key(key(10*i + j))}})
+			if err != nil || d.Verdict != stet.Execute {
+				t.Fatalf("Begin: %v, %v", d.Verdict, err)
+			}
+			tx := x.begin()
+			tx.ending = ending
+			if err := end(d.Claim, tx); !errors.Is(err, stet.ErrTxEnded) {
+				t.Errorf("%d: after %v: %v, want ErrTxEnded", j, ending, err)
+			}
+			_ = tx.rollback() // the database may say that there is none
+			if err := d.Claim.Confirm(x.ctx, errors.New("the caller's reason")); !errors.Is(err, stet.ErrTxEnded) {
+				t.Errorf("%d: after %v Confirm: %v, want ErrTxEnded", j, ending, err)
+			}
+			if got := x.get(d.Claim.ID()); got.State != stet.Unknown || got.Cause != stet.CauseTxEnded {
+				t.Errorf("%d: after %v the record is %s, because of %q; want unknown", j, ending, got.State, got.Cause)
+			}
+		}
+	}
+}
+
+// end ends the transaction as a handler might.
+func (tx *transaction) end() {
+	for _, statement := range tx.ending {
+		tx.Send(tx.t, tx.tx, statement)
+	}
+}
+
+var created = stet.Outcome{Response: stet.Response{Status: 201, Body: []byte("made")}}
+
+// endsClaim ends the transaction after the claim has become part of it.
+func endsClaim(c *stet.Claim, tx *transaction) error {
+	if err := c.In(tx.tx); err != nil {
+		return err
+	}
+	tx.end()
+	return c.Settle(tx.ctx, created)
+}
+
+// endsBoundClaim ends it before.
+func endsBoundClaim(c *stet.Claim, tx *transaction) error {
+	if err := c.Bind(tx.tx); err != nil {
+		return err
+	}
+	tx.end()
+	if err := c.In(tx.tx); err != nil {
+		return err
+	}
+	return c.Settle(tx.ctx, created)
+}
+
+// endsUndone ends it, and finds that out where the work is given up.
+func endsUndone(c *stet.Claim, tx *transaction) error {
+	if err := c.In(tx.tx); err != nil {
+		return err
+	}
+	tx.end()
+	return c.Undoable(tx.ctx, nil)
 }

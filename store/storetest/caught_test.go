@@ -134,6 +134,28 @@ var bindBreaks = []backendBreak{
 		}
 		return m
 	})},
+	{"no transaction can be undone", "bind undone", binding(func(_ *model, s stet.Store) stet.Store {
+		return undoable{s, func(error) error { return stet.ErrTxEnded }}
+	})},
+	{"nobody looks whether it is the same transaction", "bind ended", modelBackend(func(m *model) stet.Store {
+		return &binds{m, func(tx any) (stet.Store, error) {
+			t, ok := tx.(*modelTx)
+			if !ok {
+				return nil, stet.ErrForeignTx
+			}
+			return undoable{modelVerbs{now: m.now, wrong: m.wrong, read: m.seen, write: func(_ context.Context, change func(d *modelData) error) error {
+				if !t.ended {
+					return change(&t.data)
+				}
+				d := m.copied()
+				defer func() { m.put(d) }()
+				return change(&d)
+			}}, func(error) error { return nil }}, nil
+		}}
+	})},
+	{"what has ended is said to be undone", "bind ended", binding(func(_ *model, s stet.Store) stet.Store {
+		return undoable{s, func(error) error { return nil }}
+	})},
 	{"readers wait for the transaction", "bind duplicates", modelBackend(func(m *model) stet.Store { return queued{m} })},
 }
 
@@ -169,6 +191,14 @@ type binds struct {
 }
 
 func (b binds) Bind(tx any) (stet.Store, error) { return b.bind(tx) }
+
+// undoable answers as says says.
+type undoable struct {
+	stet.Store
+	says func(err error) error
+}
+
+func (u undoable) Undoable(_ context.Context, cause error) error { return u.says(cause) }
 
 // forgetful replaces what how leaves of it.
 type forgetful struct {

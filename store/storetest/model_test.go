@@ -31,8 +31,9 @@ type modelData struct {
 
 // modelTx is a transaction of a caller's.
 type modelTx struct {
-	m    *model
-	data modelData
+	m     *model
+	data  modelData
+	ended bool // what the session is sent happens by itself
 }
 
 // modelVerbs are the verbs on what read returns; write lets one change it.
@@ -96,8 +97,46 @@ func (m *model) put(d modelData) {
 
 func (m *model) begin() (tx *modelTx, commit, rollback func() error) {
 	m.turn <- struct{}{}
-	tx = &modelTx{m, m.copied()}
-	return tx, func() error { m.put(tx.data); <-m.turn; return nil }, func() error { <-m.turn; return nil }
+	tx = &modelTx{m: m, data: m.copied()}
+	end := func() error { // the turn of what has ended was given back
+		if !tx.ended {
+			<-m.turn
+		}
+		return nil
+	}
+	return tx, func() error {
+		if !tx.ended {
+			m.put(tx.data)
+		}
+		return end()
+	}, end
+}
+
+// send is [Backend].Send.
+func (tx *modelTx) send(statement string) {
+	if tx.ended {
+		return
+	}
+	if statement == "COMMIT" {
+		tx.m.put(tx.data)
+	}
+	tx.ended = true
+	<-tx.m.turn
+}
+
+// bound is a model within a transaction.
+type bound struct {
+	stet.Store
+	tx    *modelTx
+	began modelData
+}
+
+func (b bound) Undoable(context.Context, error) error {
+	if b.tx.ended {
+		return stet.ErrTxEnded
+	}
+	b.tx.data = b.began
+	return nil
 }
 
 func (m *model) Bind(tx any) (stet.Store, error) {
@@ -105,8 +144,13 @@ func (m *model) Bind(tx any) (stet.Store, error) {
 	if !ok || t.m != m {
 		return nil, stet.ErrForeignTx
 	}
-	return modelVerbs{now: m.now, wrong: m.wrong, read: func() modelData { return t.data },
-		write: func(_ context.Context, change func(d *modelData) error) error { return change(&t.data) }}, nil
+	return bound{modelVerbs{now: m.now, wrong: m.wrong, read: func() modelData { return t.data },
+		write: func(_ context.Context, change func(d *modelData) error) error {
+			if t.ended {
+				return stet.ErrTxEnded
+			}
+			return change(&t.data)
+		}}, t, m.copied()}, nil
 }
 
 // tamper is [Backend].Tamper.
@@ -309,6 +353,7 @@ func modelBackend(wrap func(m *model) stet.Store) Backend {
 			mu.Unlock()
 			return m.begin()
 		},
+		Send: func(_ testing.TB, tx any, statement string) { tx.(*modelTx).send(statement) },
 		Tamper: func(_ testing.TB, s stet.Store, id stet.ID, with Tampering) {
 			mu.Lock()
 			m := models[s]

@@ -54,6 +54,10 @@ type Backend struct {
 	// for stores that are a [stet.Binder], and nil for others. tx is the argument for Bind. The
 	// test calls either commit or rollback, once.
 	Begin func(t testing.TB, s stet.Store) (tx any, commit, rollback func() error)
+	// Send sends a statement, such as ROLLBACK, on the session of tx, a transaction of Begin: the
+	// laws end transactions by it as a handler might, or the database. It is nil only if no session
+	// outlives its transaction; a comment should say so.
+	Send func(t testing.TB, tx any, statement string)
 	// Tamper changes the stored record of id without the knowledge of s, a store that Open
 	// returned: as another program, a failing disk, or a server with another clock might. It is nil
 	// only if nothing else can reach what is stored; a comment should say so.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/integration/testserver"
+	"github.com/stet-dev/stet/internal/integration/victim"
 )
 
 // A transaction on another database is no transaction that the store can join: what is written in
@@ -51,4 +52,14 @@ func TestBindOnlyToTheSameDatabase(t *testing.T) {
 	if _, err := binder.Bind(tx); err != nil {
 		t.Errorf("a database that was made anew: %v", err)
 	}
+}
+
+// The victim of a deadlock goes on without a transaction: what it sends then happens by itself, so
+// that it is neither completed nor free, unless the handler knows better.
+func TestVictimOfADeadlock(t *testing.T) { // Q01
+	db := migrated(t, fresh(t, testserver.MariaDB(t).Addr))
+	victim.Test(t, victim.Database{DB: db, Store: over(t, db),
+		Waits: "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"},
+		map[string]stet.State{"repeats the statement": stet.Unknown, "ignores the error": stet.Unknown,
+			"repeats and fails": stet.Unknown, "states that nothing happened": stet.Retryable})
 }

@@ -66,6 +66,11 @@ var backend = storetest.Backend{
 		}
 		return tx, tx.Commit, tx.Rollback
 	},
+	Send: func(t testing.TB, tx any, statement string) {
+		if _, err := tx.(*sql.Tx).ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	},
 	Tamper: tamper,
 	Backup: func(t testing.TB, s stet.Store) func() {
 		db := s.(owner).db

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/integration/victim"
 	"github.com/stet-dev/stet/store/pgxstore"
 )
 
@@ -135,3 +136,14 @@ func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQ
 }
 
 func (*counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// The victim of a deadlock is in a transaction that refuses everything: nothing of it happened.
+func TestVictimOfADeadlock(t *testing.T) { // Q01
+	at := database(t, address(t), t.Name())
+	s := openStandard(t, strings.TrimSuffix(at, "&pool_max_conns=16"))
+	t.Cleanup(func() { _ = s.Close() })
+	victim.Test(t, victim.Database{DB: openSQL(t, at), Store: s, Setup: "SET LOCAL deadlock_timeout = '1ms'",
+		Waits: "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"},
+		map[string]stet.State{"repeats the statement": stet.Retryable, "ignores the error": stet.Retryable,
+			"repeats and fails": stet.Retryable, "states that nothing happened": stet.Retryable})
+}

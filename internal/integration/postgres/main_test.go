@@ -177,6 +177,11 @@ func overPgx(mode string) storetest.Backend {
 			}
 			return tx, func() error { return tx.Commit(context.Background()) }, func() error { return tx.Rollback(context.Background()) }
 		},
+		Send: func(t testing.TB, tx any, statement string) {
+			if _, err := tx.(pgx.Tx).Exec(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		},
 		Tamper: func(t testing.TB, s stet.Store, id stet.ID, with storetest.Tampering) {
 			tamper(t, s, func(sql string, args ...any) error {
 				_, err := s.(pooled).pool.Exec(context.Background(), sql, args...)
@@ -207,6 +212,11 @@ func overSQL() storetest.Backend {
 				t.Fatal(err)
 			}
 			return tx, tx.Commit, tx.Rollback
+		},
+		Send: func(t testing.TB, tx any, statement string) {
+			if _, err := tx.(*sql.Tx).ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
 		},
 		Tamper: func(t testing.TB, s stet.Store, id stet.ID, with storetest.Tampering) {
 			tamper(t, s, func(sql string, args ...any) error {

@@ -45,6 +45,11 @@ var backend = storetest.Backend{
 		}
 		return tx, tx.Commit, tx.Rollback
 	},
+	Send: func(t testing.TB, tx any, statement string) {
+		if _, err := tx.(*sql.Tx).ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	},
 	Tamper: tamper,
 	Backup: backup,
 	Empty:  empty,

@@ -14,7 +14,7 @@ import (
 
 // The cache that a gateway has before SQLite by default changes no law.
 func TestLawsBehindACache(t *testing.T) {
-	storetest.Run(t, storetest.Backend{Begin: func(t testing.TB, s stet.Store) (any, func() error, func() error) {
+	storetest.Run(t, storetest.Backend{Send: backend.Send, Begin: func(t testing.TB, s stet.Store) (any, func() error, func() error) {
 		back, _ := stet.As[owner](s)
 		return backend.Begin(t, back)
 	}, Open: func(t testing.TB, dir string, clock func() time.Time) stet.Store {
@@ -28,7 +28,7 @@ func TestLawsBehindACache(t *testing.T) {
 
 // With notes of what runs a tier keeps the laws about transactions, too.
 func TestLawsInFlight(t *testing.T) {
-	storetest.Run(t, storetest.Backend{Begin: func(t testing.TB, s stet.Store) (any, func() error, func() error) {
+	storetest.Run(t, storetest.Backend{Send: backend.Send, Begin: func(t testing.TB, s stet.Store) (any, func() error, func() error) {
 		back, _ := stet.As[owner](s)
 		return backend.Begin(t, back)
 	}, Open: func(t testing.TB, dir string, clock func() time.Time) stet.Store {

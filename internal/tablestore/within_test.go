@@ -1,0 +1,45 @@
+package tablestore
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stet-dev/stet"
+)
+
+type writing struct{ Write }
+
+func (w *writing) write() *Write { return &w.Write }
+
+// A rollback undoes a transaction that is there, and one of which the database itself says that it
+// has undone it.
+func TestUndoable(t *testing.T) { // Q01
+	gone, undone, lost := errors.New("no such savepoint"), errors.New("deadlock"), errors.New("reset")
+	for _, c := range []struct {
+		name        string
+		exec, cause error
+		want        error
+	}{
+		{"it is there", nil, nil, nil},
+		{"it is gone", gone, nil, stet.ErrTxEnded},
+		{"it is gone, and the handler returned an error of its own", gone, lost, stet.ErrTxEnded},
+		{"the database has undone it", gone, undone, nil},
+		{"the connection is lost", lost, nil, lost},
+		{"the connection is lost after that", lost, undone, lost},
+	} {
+		var answer error
+		b, err := Within(t.Context(), Tx{
+			Exec:     func(context.Context, string) error { return answer },
+			Unmarked: func(err error) bool { return err == gone },
+			Undone:   func(err error) bool { return err == undone },
+		}, Reading{}, Driver[*writing]{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer = c.exec
+		if err := b.Undoable(t.Context(), c.cause); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+}
