@@ -94,7 +94,11 @@ func (b *Bound[W]) failed(err error) error {
 // Undoable implements [stet.Undoer].
 func (b *Bound[W]) Undoable(ctx context.Context, cause error) error {
 	err := b.ended
-	if err == nil {
+	switch {
+	case err != nil:
+	case !b.marked: // the last write has looked, and nothing but the commit comes after it
+		return nil
+	default:
 		if err = b.tx.Exec(ctx, undo); err != nil {
 			err = b.failed(err)
 		}

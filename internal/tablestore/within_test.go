@@ -43,3 +43,24 @@ func TestUndoable(t *testing.T) { // Q01
 		}
 	}
 }
+
+// A result is the last thing in its transaction: where it cannot be written, nothing came after it.
+func TestAResultThatIsRefusedIsUndone(t *testing.T) {
+	var sent []string
+	refused := errors.New("deadlock")
+	b, err := Within(t.Context(), Tx{
+		Exec:     func(_ context.Context, statement string) error { sent = append(sent, statement); return nil },
+		Unmarked: func(error) bool { return false },
+		Undone:   func(error) bool { return false },
+	}, Reading{}, Driver[*writing]{New: func() *writing { return new(writing) }, Pack: func(*writing) error { return nil },
+		Do: func(*writing) error { return refused }, Wrap: func(_ string, err error) error { return err }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Replace(t.Context(), 1, stet.Head{State: stet.Completed}, nil); err != refused {
+		t.Error(err)
+	}
+	if err := b.Undoable(t.Context(), refused); err != nil || len(sent) != 2 {
+		t.Errorf("%v, after %q", err, sent)
+	}
+}

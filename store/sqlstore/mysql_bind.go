@@ -67,7 +67,7 @@ func within[W tablestore.Item](tx *sql.Tx, unmarked, undone int, r tablestore.Re
 			return err
 		},
 		Unmarked: func(err error) bool { return errorNumber(err) == unmarked },
-		Undone:   func(err error) bool { return errorNumber(err) == undone },
+		Undone:   func(err error) bool { return errorNumber(err) == undone || answered(err) == undone },
 	}, r, d)
 	if err != nil {
 		return nil, wrap("bind", err)

@@ -349,6 +349,18 @@ func bindUndone(t testing.TB, x *bench) { // Q01
 		t.Fatal(err)
 	}
 	x.happened(w, false)
+
+	tx = x.begin()
+	tx.replace(old.Head, nil, completed)
+	if u, ok = stet.As[stet.Undoer](tx.store); !ok || u.Undoable(x.ctx, nil) != nil {
+		t.Error("a transaction with a result is said to have ended")
+	}
+	if err := tx.rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if got := x.get(old.ID); got.State != stet.Running {
+		t.Errorf("after the rollback the record is %s", got.State)
+	}
 }
 
 // endings are how the session of a transaction goes on after it.

@@ -73,7 +73,7 @@ var casesCR = []Case{
 		c.State("unknown")
 		c.Effects(1)
 	}},
-	{ID: "CR-05", Policy: "policy: {lease_s: 1, on_lease_expiry: reexecute}", Need: NeedKill, Run: func(c *C) {
+	{ID: "CR-05", Policy: "policy: {lease_s: 3, on_lease_expiry: reexecute}", Need: NeedKill, Run: func(c *C) {
 		owner := c.Begun("POST", "/fx/hang")
 		c.srv.Kill(0)
 		owner.Wait().Broken()

@@ -318,9 +318,7 @@ func histories() int {
 func TestLinearizable(t *testing.T) { // I1, I2, I3, W2, W5, W16, A14
 	for name, open := range opened.Stores {
 		t.Run(name, func(t *testing.T) {
-			if name != "memory" {
-				tier.Campaign(t, "what clients do at once differs from run to run, and takes the store's time")
-			}
+			tier.Campaign(t, "what clients do at once differs from run to run, and takes the store's time")
 			s, patience := open(t), 150*time.Millisecond
 			switch name {
 			case "memory":
