@@ -41,7 +41,8 @@ type joinedTx struct {
 }
 
 // Bind prepares [Claim.In] at the beginning of tx, for a claim whose lease is to be renewed until it
-// becomes part of tx at its end. In and [Claim.Undoable] tell then whether it is still that transaction.
+// becomes part of tx at its end. In and [Claim.Undoable] tell then whether it is still that
+// transaction. The error is [ErrForeignTx] as with In.
 func (c *Claim) Bind(tx any) error {
 	bound, err := bind(c.e.store, tx)
 	if err != nil {
@@ -101,10 +102,10 @@ func (c *Claim) Undoable(ctx context.Context, cause error) error {
 // lease bounds the transaction. If the lease ends before the claim's first write, that write
 // returns [ErrFenced], and tx must be rolled back. A write is tried once, since a failed one has
 // most likely ended tx. No write is sent after tx has ended in another way than by its Commit or
-// Rollback: the error is [ErrTxEnded]. To roll back, call [Claim.Undoable] before. In marks tx by the
-// savepoint "stet", which it sets and releases: savepoints of the caller's that are open at a write
-// of the claim's are released with it. tx is of a type that the store's [Binder] takes, else the error is
-// [ErrForeignTx].
+// Rollback: the error is [ErrTxEnded]. To roll back, call [Claim.Undoable] before. In marks tx by
+// the savepoint "stet", which it sets and releases: savepoints of the caller's that are open at a
+// write of the claim's are released with it. Nothing but the commit follows a Settle. tx is of a
+// type that the store's [Binder] takes, else the error is [ErrForeignTx].
 func (c *Claim) In(tx any) error {
 	if err := c.turn(); err != nil {
 		return fmt.Errorf("stet: In: %w", err)

@@ -15,6 +15,7 @@ type Bound[W Item] struct {
 	Verbs[W]
 	tx     Tx
 	marked bool
+	last   bool // the mark was released for a result, which the commit follows
 	ended  error
 }
 
@@ -61,7 +62,7 @@ func Within[W Item](ctx context.Context, tx Tx, r Reading, d Driver[W]) (*Bound[
 
 func (b *Bound[W]) mark(ctx context.Context) error {
 	err := b.tx.Exec(ctx, mark)
-	b.marked = err == nil
+	b.marked, b.last = err == nil, false
 	return err
 }
 
@@ -72,10 +73,10 @@ func (b *Bound[W]) same(ctx context.Context, again bool) error {
 		return b.ended
 	}
 	if b.marked {
-		b.marked = false
 		if err := b.tx.Exec(ctx, unmark); err != nil {
 			return b.failed(err)
 		}
+		b.marked, b.last = false, true
 	}
 	if again {
 		return b.mark(ctx)
@@ -96,7 +97,7 @@ func (b *Bound[W]) Undoable(ctx context.Context, cause error) error {
 	err := b.ended
 	switch {
 	case err != nil:
-	case !b.marked: // the last write has looked, and nothing but the commit comes after it
+	case b.last: // its write has looked, and nothing of the caller's comes after it
 		return nil
 	default:
 		if err = b.tx.Exec(ctx, undo); err != nil {

@@ -64,3 +64,25 @@ func TestAResultThatIsRefusedIsUndone(t *testing.T) {
 		t.Errorf("%v, after %q", err, sent)
 	}
 }
+
+// An error of another kind says nothing about the mark: a transaction that refuses everything may be
+// another one than that of Bind.
+func TestAMarkThatCannotBeAskedForIsAskedForAgain(t *testing.T) { // Q01
+	gone, aborted := errors.New("no such savepoint"), errors.New("the transaction is aborted")
+	answers := []error{nil, aborted, gone}
+	b, err := Within(t.Context(), Tx{
+		Exec:     func(context.Context, string) error { answer := answers[0]; answers = answers[1:]; return answer },
+		Unmarked: func(err error) bool { return err == gone },
+		Undone:   func(error) bool { return false },
+	}, Reading{}, Driver[*writing]{New: func() *writing { return new(writing) }, Pack: func(*writing) error { return nil },
+		Wrap: func(_ string, err error) error { return err }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Replace(t.Context(), 1, stet.Head{State: stet.Completed}, nil); err != aborted {
+		t.Error(err)
+	}
+	if err := b.Undoable(t.Context(), aborted); !errors.Is(err, stet.ErrTxEnded) {
+		t.Error(err)
+	}
+}

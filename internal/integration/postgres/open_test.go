@@ -30,16 +30,6 @@ func pool(t testing.TB, dsn string) *pgxpool.Pool {
 	return p
 }
 
-func openSQL(t testing.TB, dsn string) *sql.DB {
-	t.Helper()
-	db, err := sql.Open("pgx", strings.TrimSuffix(dsn, "&pool_max_conns=16"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	return db
-}
-
 // Many processes start at once on an empty database, by either way: the schema is made once
 // (S2-03).
 func TestManyMigrateAtOnce(t *testing.T) {
@@ -51,7 +41,7 @@ func TestManyMigrateAtOnce(t *testing.T) {
 	if _, err := pgxstore.Open(t.Context(), p, pgxstore.Config{}); !errors.Is(err, pgxstore.ErrSchema) {
 		t.Errorf("opened without a schema: %v", err)
 	}
-	db := openSQL(t, direct)
+	db := openDB(t, direct)
 	var wg sync.WaitGroup
 	for i := range 12 {
 		wg.Go(func() {
@@ -81,7 +71,7 @@ func TestManyMigrateAtOnce(t *testing.T) {
 
 // A schema that another process makes while one looks for it is the store's own, not one elsewhere.
 func TestMigratedWhileOneLooks(t *testing.T) {
-	db := openSQL(t, database(t, address(t), t.Name()))
+	db := openDB(t, database(t, address(t), t.Name()))
 	migrated := &migratedBetween{DB: db}
 	if is, err := pgstore.Status(t.Context(), pgstore.SQL{On: migrated}, sqlstore.ErrSchema); is.Have != 0 || err != nil {
 		t.Errorf("looked for too early, the schema is of version %d: %v", is.Have, err)
