@@ -213,7 +213,8 @@ func (c *client) resolve(ctx context.Context, in input) {
 		in.owner = earlier
 	}
 	c.h.add(c.number, began, in, out)
-	if out.word == another && in.as == done && of.Fence > have.CreatedAt.UnixMicro() { // in the record's life, before its execution
+	earlierOfThisLife := out.word == another && of.Fence > have.CreatedAt.UnixMicro()
+	if in.as == done && (earlierOfThisLife || out.byFree(&have)) {
 		c.tells(in)
 	}
 }

@@ -15,6 +15,9 @@ func (c *client) tells(in input) {
 	c.h.add(clients, c.h.now(), in, output{word: failed})
 }
 
+// byFree reports whether a statement that it happened was refused by a record that says it did not.
+func (o output) byFree(have *stet.Head) bool { return o.word == refused && have.State == stet.Retryable }
+
 // returned is a handler that has returned, after its time was over, and knows nothing.
 func (c *client) returned(ctx context.Context, h held) {
 	in, began := input{verb: returns, key: h.key, id: c.id(), owner: h.owner}, c.h.now()
@@ -33,10 +36,10 @@ func (c *client) notice(ctx context.Context, h held, happened bool) {
 	}
 	began := c.h.now()
 	ctx, a := in.asking(ctx)
-	_, err := c.e.Operator().Resolve(ctx, c.h.id(h.key), stet.Execution{Fence: h.claim.Fence()}, r, stet.Note{Who: "provider", Why: "test"})
+	have, err := c.e.Operator().Resolve(ctx, c.h.id(h.key), stet.Execution{Fence: h.claim.Fence()}, r, stet.Note{Who: "provider", Why: "test"})
 	out := output{word: worded(err), again: a.lost.Load()}
 	c.h.add(c.number, began, in, out)
-	if happened && (out.word == another || out.word == failed) {
+	if happened && (out.word == another || out.word == failed || out.byFree(&have)) {
 		c.tells(in)
 	}
 }
