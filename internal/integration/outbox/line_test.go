@@ -288,15 +288,15 @@ func TestLateCommit(t *testing.T) {
 			t.Fatal(err)
 		}
 		db.add(t, outbox.Message{Topic: "t", Name: "last", OrderKey: "k"})
-		if e := next(t, events, 10*time.Second); e.Result != "dead" {
+		if e := next(t, events, time.Minute); e.Result != "dead" {
 			t.Errorf("%+v", e)
 		}
 		close(release)
-		if e := next(t, events, 10*time.Second); e.Result != "done" {
+		if e := next(t, events, time.Minute); e.Result != "done" {
 			t.Errorf("%+v", e)
 		}
 		db.add(t, outbox.Message{Topic: "t"}) // a later round than that in which the last one was woken
-		if e := next(t, events, 10*time.Second); e.Result != "done" {
+		if e := next(t, events, time.Minute); e.Result != "done" {
 			t.Errorf("%+v", e)
 		}
 		all := db.list(t)
@@ -306,7 +306,7 @@ func TestLateCommit(t *testing.T) {
 		if err := db.desk(t).Discard(t.Context(), all[0].Seen(), "ann", "sent by hand"); err != nil {
 			t.Fatal(err)
 		}
-		if e := next(t, events, 10*time.Second); e.Result != "done" || e.ID != all[2].ID {
+		if e := next(t, events, time.Minute); e.Result != "done" || e.ID != all[2].ID {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -332,7 +332,7 @@ func TestLineIsMended(t *testing.T) {
 			}
 		}
 		db.exec(t, "DELETE FROM stet_outbox WHERE topic = 'first'")
-		next(t, ids, 20*time.Second)
+		next(t, ids, time.Minute)
 	})
 }
 
@@ -359,13 +359,13 @@ func TestSortBesideASettlement(t *testing.T) {
 		})
 		w.Lease = 10 * time.Minute // nothing is mended meanwhile
 		start(t, w)
-		if topic := next(t, topics, 10*time.Second); topic != "other" { // sorted in the same round, or after it
+		if topic := next(t, topics, time.Minute); topic != "other" { // sorted in the same round, or after it
 			t.Errorf("%s went ahead", topic)
 		}
 		if err := tx.Commit(); err != nil {
 			t.Fatal(err)
 		}
-		if topic := next(t, topics, 10*time.Second); topic != "behind" {
+		if topic := next(t, topics, time.Minute); topic != "behind" {
 			t.Error(topic)
 		}
 	})

@@ -90,7 +90,7 @@ func TestListen(t *testing.T) {
 	db := fresh(t, sqlstore.Postgres)
 	w, got, told := db.listener(t)
 	start(t, w)
-	next(t, told, 10*time.Second) // it listens
+	next(t, told, time.Minute) // it listens
 	for range 2 {
 		db.eventually(t, asleep)
 		for len(told) > 0 { // of those behind the last one, if that took long
@@ -109,12 +109,12 @@ func TestListen(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		next(t, told, 10*time.Second)
-		next(t, got, 10*time.Second)
+		next(t, told, time.Minute)
+		next(t, got, time.Minute)
 		tier.Took(t, "a delivery after the commit", time.Since(began), time.Second)
 		db.add(t, outbox.Message{Topic: "t"}, outbox.Message{Topic: "t"})
 		for range 4 {
-			next(t, got, 10*time.Second)
+			next(t, got, time.Minute)
 		}
 	}
 }
@@ -127,14 +127,14 @@ func TestListenerKilled(t *testing.T) {
 	events := make(chan outbox.Event, 100)
 	w.Observe = func(e outbox.Event) { events <- e }
 	start(t, w)
-	next(t, told, 10*time.Second)
+	next(t, told, time.Minute)
 	db.eventually(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'")
 	if e := <-events; e.Result != "error" || e.Err == nil {
 		t.Errorf("of the connection: %+v", e)
 	}
 	db.add(t, outbox.Message{Topic: "t"}) // no connection listens for a second
-	next(t, got, 10*time.Second)
-	next(t, told, 10*time.Second)
+	next(t, got, time.Minute)
+	next(t, told, time.Minute)
 }
 
 // A message of a transaction of pgx, which says so too; and one of a transaction that was rolled
@@ -143,7 +143,7 @@ func TestPgx(t *testing.T) {
 	db := fresh(t, sqlstore.Postgres)
 	w, got, told := db.listener(t)
 	start(t, w)
-	next(t, told, 10*time.Second)
+	next(t, told, time.Minute)
 	conn, err := pgx.Connect(t.Context(), db.dsn)
 	if err != nil {
 		t.Fatal(err)
@@ -162,8 +162,8 @@ func TestPgx(t *testing.T) {
 			t.Fatalf("%v instead of %v", err, want)
 		}
 	}
-	id := next(t, got, 10*time.Second)
-	next(t, told, 10*time.Second)
+	id := next(t, got, time.Minute)
+	next(t, told, time.Minute)
 	if all := db.list(t); len(all) != 1 || all[0].ID != id || string(all[0].Payload) != "\x00\xff" {
 		t.Errorf("messages: %v", all)
 	}
@@ -179,7 +179,7 @@ func TestWake(t *testing.T) {
 		for range 2 {
 			db.add(t, outbox.Message{Topic: "t"})
 			wake <- struct{}{}
-			next(t, got, 10*time.Second)
+			next(t, got, time.Minute)
 		}
 	})
 }

@@ -133,14 +133,14 @@ func (db *database) list(t testing.TB) []outbox.Stored {
 
 // worker is one for tests: quick, and it stops when the test says so.
 func (db *database) worker(h outbox.Handler) outbox.Worker {
-	return outbox.Worker{DB: db.DB, Dialect: db.dialect, Handler: h, Lease: time.Second, Backoff: time.Millisecond,
+	return outbox.Worker{DB: db.DB, Dialect: db.dialect, Handler: h, Lease: 10 * time.Second, Backoff: time.Millisecond,
 		MaxBackoff: 5 * time.Millisecond, Poll: 20 * time.Millisecond}
 }
 
 // until runs the worker until count attempts have ended, and returns their events.
 func until(t testing.TB, w outbox.Worker, count int) (all []outbox.Event) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	events := make(chan outbox.Event, 1000)
 	w.Observe = func(e outbox.Event) { events <- e }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,16 +19,21 @@ import (
 func TestBulkJobChangesHands(t *testing.T) {
 	const n = 3 * 256 // pages of a job
 	address := database(t, address(t), t.Name())
-	desk := func(s stet.Store) (*stet.Engine, *bulk.Jobs) {
-		e, err := stet.New(s, stet.Config{Policy: stet.Policy{Lease: time.Second}, StoreTimeout: 20 * time.Second})
+	desk := func(s stet.Store, observe func(stet.Event)) (*stet.Engine, *bulk.Jobs) {
+		e, err := stet.New(s, stet.Config{Policy: stet.Policy{Lease: 3 * time.Second}, StoreTimeout: 20 * time.Second, Observe: observe})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return e, bulk.New(e)
 	}
 	cut := faulty.New(opened(t, address, pgxstore.Config{}), 1)
-	_, first := desk(cut)
-	second, other := desk(opened(t, address, pgxstore.Config{}))
+	var moved atomic.Int64
+	_, first := desk(cut, func(e stet.Event) {
+		if e.Kind == stet.Transition && e.To == stet.Retryable && moved.Add(1) == n/2 {
+			cut.Down()
+		}
+	})
+	second, other := desk(opened(t, address, pgxstore.Config{}), nil)
 	var making sync.WaitGroup
 	for w := range 16 {
 		making.Go(func() {
@@ -63,11 +69,7 @@ func TestBulkJobChangesHands(t *testing.T) {
 		t.Fatal("not within a minute")
 		panic("unreachable")
 	}
-	await(func(j *bulk.Job) bool { return j.Done > 0 })
-	cut.Down()
-	if half := await(func(*bulk.Job) bool { return true }); half.Done == n {
-		t.Fatal("it was cut off too late")
-	}
+	await(func(j *bulk.Job) bool { return j.Done > 0 && moved.Load() >= n/2 })
 	loops.Go(func() { _ = other.Run(ctx) })
 	end := await(func(j *bulk.Job) bool { return j.State == bulk.Completed })
 	if end.Done != n || end.Failed != 0 || end.Left != 0 {
