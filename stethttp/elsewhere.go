@@ -14,7 +14,8 @@ const CauseElsewhere = "answered-elsewhere"
 // silence is the meaning of a handler that returned without writing anything. In net/http that is
 // an empty 200. Behind a bridge to another framework, the handler may have answered the framework's
 // own writer (gin), its error may be answered after the guard has returned (echo), or it may not
-// even have begun (fiber). An empty 200 would then be an invention.
+// even have begun (fiber). An empty 200 would then be an invention. So would the answer of a handler
+// that the guard has seen and the client has not: it has heard what the framework's own writer sent.
 type silence uint8
 
 const (
@@ -25,7 +26,15 @@ const (
 
 // silence is called once, when the handler has returned.
 func (x *exchange) silence() silence {
-	if x.cap.status != 0 || x.cap.phase() != holding {
+	if x.cap.phase() != holding {
+		return empty
+	}
+	if x.cap.status != 0 {
+		for w := x.w; w != nil; w = unwrap(w) {
+			if t, ok := w.(interface{ Written() bool }); ok && t.Written() { // Size may be that of a buffer
+				return elsewhere
+			}
+		}
 		return empty
 	}
 	s := empty

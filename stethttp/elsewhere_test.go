@@ -123,6 +123,10 @@ func TestAnsweredElsewhere(t *testing.T) {
 		{"gin, the guard's writer", gin, func(_, w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(204)
 		}, 204, "", stet.Completed, 0},
+		{"gin, the guard's writer, and its own before the guard", gin, func(outer, w http.ResponseWriter, _ *http.Request) { // R11
+			w.WriteHeader(402)
+			outer.(*asGin).WriteHeaderNow()
+		}, 200, "", stet.Unknown, 1},
 		{"echo, an error to come", echo, silent, 409, "outcome-unknown", stet.Unknown, 1},
 		{"echo, an error to come, and headers", echo, func(_, w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")

@@ -47,7 +47,13 @@ func answerErrors(c *gin.Context) {
 func ginRouter(s *service, use ...gin.HandlerFunc) http.Handler {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
+	r.HandleMethodNotAllowed = true
 	r.Use(gin.RecoveryWithWriter(io.Discard))
+	r.Use(func(c *gin.Context) {
+		if c.Request.URL.Path == accepted {
+			c.Status(http.StatusAccepted)
+		}
+	})
 	r.Use(use...)
 	r.Use(answerErrors)
 	fail := func(path string, status int) {
@@ -72,6 +78,10 @@ func ginRouter(s *service, use ...gin.HandlerFunc) http.Handler {
 		_ = c.Error(errors.New("too slow")).SetMeta(http.StatusInternalServerError)
 	})
 	r.POST(panics, func(*gin.Context) { s.effect(panics); panic("boom") })
+	r.POST(dropped, func(*gin.Context) { s.effect(dropped); panic(http.ErrAbortHandler) })
+	r.POST(aborted, func(c *gin.Context) { s.effect(aborted); c.AbortWithStatus(http.StatusPaymentRequired) })
+	r.POST(accepted, func(*gin.Context) { s.effect(accepted) })
+	r.GET(reading, func(*gin.Context) {})
 	return r
 }
 
@@ -109,6 +119,10 @@ func echoRouter(s *service, use ...echo.MiddlewareFunc) http.Handler {
 		return errors.New("too slow")
 	})
 	e.POST(panics, func(echo.Context) error { s.effect(panics); panic("boom") })
+	e.POST(dropped, func(echo.Context) error { s.effect(dropped); panic(http.ErrAbortHandler) })
+	e.POST(aborted, func(c echo.Context) error { s.effect(aborted); return c.NoContent(http.StatusPaymentRequired) })
+	e.POST(accepted, func(echo.Context) error { s.effect(accepted); return nil })
+	e.GET(reading, func(echo.Context) error { return nil })
 	return e
 }
 
@@ -145,6 +159,10 @@ func echo5Router(s *service, use ...echo5.MiddlewareFunc) http.Handler {
 		return errors.New("too slow")
 	})
 	e.POST(panics, func(*echo5.Context) error { s.effect(panics); panic("boom") })
+	e.POST(dropped, func(*echo5.Context) error { s.effect(dropped); panic(http.ErrAbortHandler) })
+	e.POST(aborted, func(c *echo5.Context) error { s.effect(aborted); return c.NoContent(http.StatusPaymentRequired) })
+	e.POST(accepted, func(*echo5.Context) error { s.effect(accepted); return nil })
+	e.GET(reading, func(*echo5.Context) error { return nil })
 	return e
 }
 
@@ -182,6 +200,7 @@ func fiberRouter(s *service, use ...any) *fiber.App {
 	if len(use) > 0 { // else net/http's middleware does it
 		app.Use(func(c fiber.Ctx) error { c.Set(outer, strconv.FormatInt(answers.Add(1), 10)); return c.Next() })
 	}
+	app.Use(accepted, func(c fiber.Ctx) error { c.Status(http.StatusAccepted); return c.Next() })
 	for _, u := range use {
 		app.Use(u)
 	}
@@ -205,6 +224,15 @@ func fiberRouter(s *service, use ...any) *fiber.App {
 	app.Post(status, func(c fiber.Ctx) error { s.effect(status); return c.SendStatus(http.StatusNoContent) })
 	app.Post(slow, func(c fiber.Ctx) error { s.effect(slow); <-c.Context().Done(); return errors.New("too slow") })
 	app.Post(panics, func(fiber.Ctx) error { s.effect(panics); panic("boom") })
+	app.Post(dropped, func(c fiber.Ctx) error {
+		if s.effect(dropped); len(use) == 0 { // net/http has the connection
+			panic(http.ErrAbortHandler)
+		}
+		return c.Drop()
+	})
+	app.Post(aborted, func(c fiber.Ctx) error { s.effect(aborted); return c.SendStatus(http.StatusPaymentRequired) })
+	app.Post(accepted, func(fiber.Ctx) error { s.effect(accepted); return nil })
+	app.Get(reading, func(fiber.Ctx) error { return nil })
 	return app
 }
 
@@ -216,6 +244,7 @@ func chiApp(t *testing.T, s *service, guard func(http.Handler) http.Handler) str
 	for path, h := range s.plain() {
 		r.Post(path, h)
 	}
+	r.Get(reading, func(http.ResponseWriter, *http.Request) {})
 	return served(t, r)
 }
 
@@ -227,6 +256,7 @@ func gorillaApp(t *testing.T, s *service, guard func(http.Handler) http.Handler)
 	for path, h := range s.plain() {
 		r.HandleFunc(path, h).Methods(http.MethodPost)
 	}
+	r.HandleFunc(reading, func(http.ResponseWriter, *http.Request) {}).Methods(http.MethodGet)
 	return served(t, r)
 }
 
@@ -255,7 +285,13 @@ func (s *service) plain() map[string]http.HandlerFunc {
 			<-r.Context().Done()
 			http.Error(w, "too slow", http.StatusInternalServerError)
 		},
-		panics: func(http.ResponseWriter, *http.Request) { s.effect(panics); panic("boom") },
+		panics:  func(http.ResponseWriter, *http.Request) { s.effect(panics); panic("boom") },
+		dropped: func(http.ResponseWriter, *http.Request) { s.effect(dropped); panic(http.ErrAbortHandler) },
+		aborted: func(w http.ResponseWriter, _ *http.Request) {
+			s.effect(aborted)
+			w.WriteHeader(http.StatusPaymentRequired)
+		},
+		accepted: func(http.ResponseWriter, *http.Request) { s.effect(accepted) },
 	}
 }
 
@@ -293,5 +329,11 @@ func connectApp(t *testing.T, s *service, guard func(http.Handler) http.Handler)
 	})
 	unary(slow, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 	unary(panics, func(context.Context) error { panic("boom") })
+	unary(dropped, func(context.Context) error { panic(http.ErrAbortHandler) })
+	unary(aborted, func(context.Context) error {
+		return connect.NewError(connect.CodeFailedPrecondition, errors.New("no money"))
+	})
+	unary(accepted, fine)
+	mux.HandleFunc("GET "+reading, func(http.ResponseWriter, *http.Request) {})
 	return served(t, mux)
 }

@@ -2,11 +2,16 @@ package recipes
 
 import (
 	"bytes"
+	"errors"
+	"net"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/gofiber/fiber/v3"
 	"github.com/valyala/fasthttp"
+
+	"github.com/stet-dev/stet"
 )
 
 // Fiber guards the handlers that follow it. fasthttp uses the memory of a request again, so the
@@ -25,8 +30,12 @@ func Fiber(guard func(http.Handler) http.Handler) fiber.Handler {
 			defer func() { c.SetContext(ctx); outer.CopyTo(c.Response()) }()
 			c.SetContext(r.Context()) // for stet.ClaimFrom(c.Context())
 			c.Response().Reset()
+			c.Status(outer.StatusCode())
 			if err := c.Next(); err != nil && c.App().ErrorHandler(c, err) != nil {
 				_ = c.SendStatus(http.StatusInternalServerError)
+			}
+			if claim := stet.ClaimFrom(r.Context()); claim != nil && fiberDropped(c, outer.StatusCode()) {
+				claim.Unknown("dropped")
 			}
 			for name, value := range c.Response().Header.All() {
 				w.Header().Add(string(name), string(value))
@@ -44,6 +53,13 @@ func Fiber(guard func(http.Handler) http.Handler) fiber.Handler {
 		c.Status(answer.status)
 		return nil
 	}
+}
+
+// fiberDropped reports whether the connection was closed, and nothing answered: by c.Drop.
+func fiberDropped(c fiber.Ctx, before int) bool {
+	r := c.Response()
+	return r.StatusCode() == before && !r.IsBodyStream() && len(r.Body()) == 0 &&
+		errors.Is(c.RequestCtx().Conn().SetWriteDeadline(time.Time{}), net.ErrClosed) // fasthttp sets it when it writes
 }
 
 func fiberRequest(c fiber.Ctx) (*http.Request, error) {

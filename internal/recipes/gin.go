@@ -17,8 +17,11 @@ func Gin(guard func(http.Handler) http.Handler) gin.HandlerFunc {
 			ran = true
 			outer, request := c.Writer, c.Request
 			defer func() { c.Writer, c.Request = outer, request }()
-			c.Writer, c.Request = &ginWriter{ResponseWriter: outer, guard: w, status: http.StatusOK, size: -1}, r
+			c.Writer, c.Request = &ginWriter{ResponseWriter: outer, guard: w, status: outer.Status(), size: -1}, r
 			c.Next()
+			if text, ok := ginUnrouted[c.Writer.Status()]; ok && c.FullPath() == "" && !c.Writer.Written() {
+				c.Data(c.Writer.Status(), gin.MIMEPlain, []byte(text)) // gin does so after its last handler, too late
+			}
 			if len(c.Errors) == 0 || c.Writer.Written() { // else an error has no answer yet: unknown
 				c.Writer.WriteHeaderNow()
 			}
@@ -29,6 +32,9 @@ func Gin(guard func(http.Handler) http.Handler) gin.HandlerFunc {
 		}
 	}
 }
+
+// ginUnrouted are the answers of gin to what has no route.
+var ginUnrouted = map[int]string{http.StatusNotFound: "404 page not found", http.StatusMethodNotAllowed: "405 method not allowed"}
 
 // ginWriter is the guard's writer as gin wants it.
 type ginWriter struct {
