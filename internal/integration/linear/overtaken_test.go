@@ -16,7 +16,9 @@ func (c *client) tells(in input) {
 }
 
 // byFree reports whether a statement that it happened was refused by a record that says it did not.
-func (o output) byFree(have *stet.Head) bool { return o.word == refused && have.State == stet.Retryable }
+func (o output) byFree(have *stet.Head) bool {
+	return o.word == refused && have.State == stet.Retryable
+}
 
 // returned is a handler that has returned, after its time was over, and knows nothing.
 func (c *client) returned(ctx context.Context, h held) {
