@@ -251,6 +251,38 @@ func TestAtomicTimeoutRollsBackWhenTheHandlerIsBack(t *testing.T) {
 	})
 }
 
+// A process may die while its handler waits for a transaction, after its time was over: the record
+// is left to its lease, which then proves that nothing happened.
+func TestAtomicTimeoutBeforeTheTransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBank()
+		waits := true
+		e, err := stet.New(b, stet.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := stethttp.Middleware(e, stethttp.SingleTenant, stethttp.Config{Policy: stet.Policy{Execution: time.Second}})(
+			stethttp.AtomicIn(func(ctx context.Context) (stet.Transaction, error) {
+				if waits {
+					<-ctx.Done()
+					synctest.Wait()
+					if r, err := b.Get(t.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: "k"}); err != nil || r.State != stet.Running {
+						t.Errorf("the record is %s, %q: %v", r.State, r.Cause, err)
+					}
+					return nil, ctx.Err()
+				}
+				return b.begin(ctx)
+			}, func(w http.ResponseWriter, r *http.Request, _ stet.Transaction) { paid(w, r) }))
+		if a := pay(h, "k"); a.Code != 504 {
+			t.Errorf("%d", a.Code)
+		}
+		waits = false
+		if a := pay(h, "k"); a.Code != 201 {
+			t.Errorf("then %d %q", a.Code, a.Body)
+		}
+	})
+}
+
 func TestAtomicWithoutAKey(t *testing.T) { // it is a transaction all the same
 	b := newBank()
 	status := 201

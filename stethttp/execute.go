@@ -54,7 +54,8 @@ func (x *exchange) timeOut(cause error) {
 		return
 	}
 	how := answer
-	if x.cap.tx == nil { // else the transaction decides when the handler returns
+	_, atomic := x.next.(*atomicHandler) // whose transaction decides when the handler returns, or the next holder if this process dies
+	if x.cap.tx == nil && !atomic {
 		if how = lapse; x.claim.Stated() == stet.Unknown {
 			how = doubt
 		}

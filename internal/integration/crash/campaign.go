@@ -299,7 +299,8 @@ func (t *trial) answered(ctx context.Context) (a crashpoint.Reply, err error) {
 		return err == nil && a.Status == http.StatusCreated, err
 	})
 	if err != nil {
-		err = fmt.Errorf("%w\nthe last answer was %d %s", err, a.Status, a.Body)
+		r, failed := t.record(context.WithoutCancel(ctx))
+		err = fmt.Errorf("%w\nthe last answer was %d %s\nthe record is %s, %q: %w", err, a.Status, a.Body, r.State, r.Cause, failed)
 	}
 	return a, err
 }
