@@ -251,34 +251,35 @@ func TestAtomicTimeoutRollsBackWhenTheHandlerIsBack(t *testing.T) {
 	})
 }
 
-// A process may die while its handler waits for a transaction, after its time was over: the record
-// is left to its lease, which then proves that nothing happened.
+// A process may die, or hang, while its handler waits for a transaction after its time was over: the
+// record is left to its lease, whose end proves that nothing happened.
 func TestAtomicTimeoutBeforeTheTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBank()
-		waits := true
+		b, waiting := newBank(), make(chan struct{})
 		e, err := stet.New(b, stet.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
+		begun := 0
 		h := stethttp.Middleware(e, stethttp.SingleTenant, stethttp.Config{Policy: stet.Policy{Execution: time.Second}})(
 			stethttp.AtomicIn(func(ctx context.Context) (stet.Transaction, error) {
-				if waits {
-					<-ctx.Done()
-					synctest.Wait()
-					if r, err := b.Get(t.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: "k"}); err != nil || r.State != stet.Running {
-						t.Errorf("the record is %s, %q: %v", r.State, r.Cause, err)
-					}
-					return nil, ctx.Err()
+				if begun++; begun == 1 {
+					<-waiting // deaf to its context
 				}
 				return b.begin(ctx)
-			}, func(w http.ResponseWriter, r *http.Request, _ stet.Transaction) { paid(w, r) }))
-		if a := pay(h, "k"); a.Code != 504 {
-			t.Errorf("%d", a.Code)
+			}, func(w http.ResponseWriter, r *http.Request, tx stet.Transaction) {
+				tx.(*bankTx).charges++
+				paid(w, r)
+			}))
+		ended := make(chan int)
+		go func() { ended <- pay(h, "k").Code }()
+		time.Sleep(2 * time.Minute)
+		if a := pay(h, "k"); a.Code != 201 || b.charges != 1 {
+			t.Errorf("after the lease %d %q, %d charges", a.Code, a.Body, b.charges)
 		}
-		waits = false
-		if a := pay(h, "k"); a.Code != 201 {
-			t.Errorf("then %d %q", a.Code, a.Body)
+		close(waiting)
+		if code := <-ended; code != 504 || b.charges != 1 {
+			t.Errorf("the first was told %d, %d charges", code, b.charges)
 		}
 	})
 }

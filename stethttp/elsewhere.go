@@ -21,7 +21,7 @@ type silence uint8
 const (
 	empty     silence = iota // a 200 without a body
 	unsaid                   // the client has not been told anything yet
-	elsewhere                // the client has an answer that the guard has not seen
+	elsewhere                // the client has an answer that the guard has not sent
 )
 
 // silence is called once, when the handler has returned.

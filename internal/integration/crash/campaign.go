@@ -300,7 +300,7 @@ func (t *trial) answered(ctx context.Context) (a crashpoint.Reply, err error) {
 	})
 	if err != nil {
 		r, failed := t.record(context.WithoutCancel(ctx))
-		err = fmt.Errorf("%w\nthe last answer was %d %s\nthe record is %s, %q: %w", err, a.Status, a.Body, r.State, r.Cause, failed)
+		err = fmt.Errorf("%w\nthe last answer was %d %s\nthe record is %s, %q: %v", err, a.Status, a.Body, r.State, r.Cause, failed)
 	}
 	return a, err
 }
