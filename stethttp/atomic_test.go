@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -260,10 +261,10 @@ func TestAtomicTimeoutBeforeTheTransaction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		begun := 0
+		var begun atomic.Int32
 		h := stethttp.Middleware(e, stethttp.SingleTenant, stethttp.Config{Policy: stet.Policy{Execution: time.Second}})(
 			stethttp.AtomicIn(func(ctx context.Context) (stet.Transaction, error) {
-				if begun++; begun == 1 {
+				if begun.Add(1) == 1 {
 					<-waiting // deaf to its context
 				}
 				return b.begin(ctx)
