@@ -46,12 +46,17 @@ type Config struct {
 	Withhold   bool // a result that could not be stored is not sent; the client gets outcome-unknown
 	FailOpen   bool // if the store does not answer, run unprotected; responses then carry Stet-Unprotected
 
-	MaxBody       int64         // of the request, bytes; default 1 MiB
-	MaxResponse   int64         // of a response kept, bytes; default 1 MiB
-	MaxHeader     int64         // of a response's headers and trailers kept, bytes; default 64 KiB
-	BodyTimeout   time.Duration // for the whole request body to arrive; default 30 s; [stet.Never]: the server's own limits alone
-	MaxRequestAge time.Duration // if set, Idempotency-First-Sent is required and must not be older; default: no limit
-	EarlyData     bool          // refuse a keyed request with Early-Data: 1 (425, RFC 8470 section 5.2)
+	MaxBody     int64         // of the request, bytes; default 1 MiB
+	MaxResponse int64         // of a response kept, bytes; default 1 MiB
+	MaxHeader   int64         // of a response's headers and trailers kept, bytes; default 64 KiB
+	BodyTimeout time.Duration // for the whole request body to arrive; default 30 s; [stet.Never]: the server's own limits alone
+
+	// MaxRequestAge, if set, is how long ago a request may have been sent first. It then has to say so
+	// in Idempotency-First-Sent, which may be up to five minutes ahead of this machine's clock.
+	// Default: no limit.
+	MaxRequestAge time.Duration
+
+	EarlyData bool // refuse a keyed request with Early-Data: 1 (425, RFC 8470 section 5.2)
 
 	// StatusOutcome says what single statuses mean if the handler made no statement of its own:
 	// [stet.Completed], [stet.Unknown], or [stet.Retryable] where nothing happened. It comes before
@@ -308,7 +313,7 @@ func noKeyHeader(name string) string {
 	case framing.HopByHop(form), form == "Host", form == "Content-Length", form == "Content-Type", form == "Content-Encoding", form == "Expect",
 		form == "Via", form == "Date":
 		return "says something of the message itself; use a header of its own, such as Idempotency-Key"
-	case form == "Authorization", form == "Cookie":
+	case door.HoldsCredential(form):
 		return "holds a credential, and keys are stored, listed and sent on; use a header of its own, such as Idempotency-Key"
 	case strings.HasPrefix(form, "Stet-"):
 		return "is said by the gateway alone; use a header of its own, such as Idempotency-Key"

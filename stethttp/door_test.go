@@ -3,6 +3,7 @@ package stethttp_test
 import (
 	"bytes"
 	"crypto/tls"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"mime/multipart"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -191,6 +193,54 @@ func TestScopesOfRequestsMadeByHand(t *testing.T) { // C02
 		if got, err2 := stethttp.APIKeyScope("X-Tenant-Id")(r); got != plain || (err == nil) != (err2 == nil) {
 			t.Errorf("%q is another API key than %q", value, want)
 		}
+	}
+}
+
+// TestATokenIsNoScope: the next token would be another caller. What has dots and is no token is a
+// scope as before.
+func TestATokenIsNoScope(t *testing.T) { // N01
+	part := base64.RawURLEncoding.EncodeToString
+	signed := part([]byte(`{"typ":"JWT", "alg":"ES256"}`)) + "." + part([]byte(`{"sub":"u-1","exp":1}`)) + ".c2ln"
+	encrypted := part([]byte("{\n  \"alg\": \"dir\", \"enc\": \"A256GCM\"}")) + "..aXY.Y2lwaGVy.dGFn"
+	for value, token := range map[string]bool{
+		signed: true, encrypted: true, "Bearer " + signed: true, "JWT  " + signed: true,
+		"a.b.c": false, "com.example.pay": false, "a.b.c d": false, "Bearer sk_live_1": false, "..": false, "....": false, ". ": false,
+		part([]byte(`{"n":1}`)) + ".b.c":        false,
+		part([]byte(`"alg"`)) + ".b.c":          false,
+		part([]byte(`{"alg":"ES256"}`)) + ".b":  false,
+		part([]byte(`{"alg":""}`)) + ".b.c":     false,
+		part([]byte(`{"alg":"ES256"`)) + ".b.c": false,
+	} {
+		for name, scope := range map[string]stethttp.ScopeFunc{"Header": stethttp.HeaderScope("X-Caller"), "ApiKey": stethttp.APIKeyScope("X-Caller")} {
+			var runs atomic.Int64
+			url := serve(t, stethttp.Middleware(newEngine(), scope, stethttp.Config{})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				runs.Add(1)
+				created(w, r)
+			})))
+			a := ask(t, url, "{}", key1, "X-Caller: "+value)
+			if !token {
+				a.want(t, 201, "")
+				continue
+			}
+			a.want(t, 401, stethttp.Unauthenticated).has(t, "WWW-Authenticate: "+name+` realm="idempotency keys", name="X-Caller"`)
+			if d := a.problem.Detail; !strings.Contains(d, "X-Caller has a token, and the next token will be another") || runs.Load() != 0 {
+				t.Errorf("%q ran %d times, and the answer says %q", value, runs.Load(), d)
+			}
+		}
+	}
+}
+
+// TestCredentialsAreNoScope: scopes are stored, listed and logged.
+func TestCredentialsAreNoScope(t *testing.T) { // N01
+	for name, refused := range map[string]bool{"authorization": true, "Cookie": true, "X_Api_Key": true, "X-Tenant-Id": false} {
+		func() {
+			defer func() {
+				if said := fmt.Sprint(recover()); strings.Contains(said, name+" holds a credential") != refused {
+					t.Errorf("%s: %s", name, said)
+				}
+			}()
+			stethttp.HeaderScope(name)
+		}()
 	}
 }
 

@@ -52,7 +52,7 @@ func (x *exchange) serve(lines []string) {
 	if err != nil || scope == "" || scope == stet.OwnScope { // OwnScope holds Stet's own records
 		p := x.problem(Unauthenticated)
 		if missing, ok := errors.AsType[*NoIdentity](err); ok {
-			p.challenge = missing.Challenge
+			p.challenge, p.Detail = missing.Challenge, cmp.Or(missing.Detail, p.Detail)
 		}
 		x.unauthenticated(p)
 		return
@@ -77,7 +77,7 @@ func (x *exchange) serve(lines []string) {
 	switch {
 	case c.EarlyData && x.r.Header.Get("Early-Data") == "1":
 		x.refuse(TooEarly)
-	case c.MaxRequestAge > 0 && tooOld(x.r.Header, c.MaxRequestAge):
+	case c.MaxRequestAge > 0 && !sentWithin(x.r.Header, c.MaxRequestAge):
 		x.refuse(RequestTooOld)
 	case !x.shadow && x.readBody():
 		x.decide()
@@ -93,10 +93,15 @@ func (x *exchange) invalidKey(err error) {
 	x.answer(p)
 }
 
-// tooOld reads Idempotency-First-Sent. A time in the future passes, because only age is checked.
-func tooOld(h http.Header, limit time.Duration) bool {
+// clientsAhead is how far a client's clock may be ahead of this one. A date beyond is no date of
+// anything that was sent, and would pass as young for as long as it lies ahead.
+const clientsAhead = 5 * time.Minute
+
+// sentWithin reports whether Idempotency-First-Sent says that the request is not older than limit.
+func sentWithin(h http.Header, limit time.Duration) bool {
 	sent, err := http.ParseTime(h.Get("Idempotency-First-Sent"))
-	return err != nil || time.Since(sent) > limit
+	age := time.Since(sent)
+	return err == nil && -clientsAhead <= age && age <= limit
 }
 
 // memory returns a buffer that counts as the scope's.

@@ -102,8 +102,9 @@ var kinds = map[Code]kind{
 		"The result for this Idempotency-Key is no longer kept, and the key cannot be used again. Make " +
 			"sure that the operation is not done already, then use a new key."},
 	RequestTooOld: {412, "limited", false, stop, "The request is too old",
-		"Idempotency-First-Sent must say, as an HTTP date, when the request was first sent, and that was " +
-			"too long ago or is missing. A retry so late could run again what is done."},
+		"Idempotency-First-Sent must say, as an HTTP date, when the request was first sent. It is missing, " +
+			"or that was too long ago, or is more than five minutes ahead. A retry so late could run again " +
+			"what is done."},
 	PayloadTooLarge: {413, "too_large", false, stop, "The request body is too large",
 		"The body is over the limit for requests with an Idempotency-Key. Nothing was run."},
 	RequestTimeout: {408, "limited", true, reuse, "The request body did not arrive in time",

@@ -390,6 +390,32 @@ func TestChallengesNameWhatIsMissing(t *testing.T) {
 	}
 }
 
+// TestFirstSent: a date of the future would be young for as long as it lies ahead. A client's clock
+// may be some minutes ahead.
+func TestFirstSent(t *testing.T) { // U02
+	for _, c := range []struct {
+		ago  time.Duration
+		runs bool
+	}{
+		{0, true}, {time.Hour, true}, {-5 * time.Minute, true},
+		{time.Hour + time.Second, false}, {-5*time.Minute - time.Second, false}, {-73 * 365 * 24 * time.Hour, false},
+	} {
+		synctest.Test(t, func(t *testing.T) { // whole seconds, as HTTP dates have
+			r := newRig(t, stethttp.Config{MaxRequestAge: time.Hour}, created)
+			req := httptest.NewRequest("POST", "/", strings.NewReader("{}"))
+			req.Header.Set("Idempotency-Key", "k")
+			req.Header.Set("Idempotency-First-Sent", time.Now().Add(-c.ago).UTC().Format(http.TimeFormat))
+			w := httptest.NewRecorder()
+			r.handler.ServeHTTP(w, req)
+			if c.runs {
+				r.want(w.Result(), 201, "")
+			} else if r.want(w.Result(), 412, stethttp.RequestTooOld); r.state("k") != 0 {
+				t.Error("it was stored")
+			}
+		})
+	}
+}
+
 // C12: what is no word of Stet-Outcome might have been meant as any of them.
 func TestStatedOutcomesAreStrictlyRead(t *testing.T) {
 	for _, c := range []struct {

@@ -4,12 +4,14 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
 	"unicode"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/door"
 )
 
 // ScopeFunc returns the scope that a request's key belongs to: a tenant, or a tenant and a
@@ -27,6 +29,10 @@ type NoIdentity struct {
 	// Challenge is the value of WWW-Authenticate (RFC 9110 section 11.6.1), such as `Bearer
 	// realm="payments"` if the scope comes from a token.
 	Challenge string
+
+	// Detail, if set, is the sentence that the caller gets in the place of the general one. It must
+	// not repeat a credential.
+	Detail string
 }
 
 func (e *NoIdentity) Error() string { return ErrNoIdentity.Error() }
@@ -50,15 +56,23 @@ func SingleTenant(*http.Request) (stet.Scope, error) { return DefaultScope, nil 
 
 // HeaderScope takes the scope from a header that a trusted proxy sets and overwrites. White space
 // around the value is not part of it (RFC 9110 section 5.5). Requests with several such lines, or
-// with control characters in the value, are refused.
+// with control characters in the value, are refused, and so are JSON Web Tokens (RFC 7519). It
+// panics on a header that is known to hold a credential, such as Authorization, because scopes are
+// stored, listed and logged as they are.
 func HeaderScope(name string) ScopeFunc {
+	if door.HoldsCredential(door.Name(name)) {
+		panic("stethttp: HeaderScope: " + name + " holds a credential, and scopes are stored, listed and logged; " +
+			"use what stays the same, such as a header X-Tenant-Id that your proxy sets")
+	}
 	return headerScope("Header", name)
 }
 
 // headerScope is [HeaderScope] with the scheme of its challenge, which names the header.
 func headerScope(scheme, name string) ScopeFunc {
 	name = http.CanonicalHeaderKey(name)
-	missing := &NoIdentity{scheme + " " + realm + `, name="` + name + `"`}
+	missing := &NoIdentity{Challenge: scheme + " " + realm + `, name="` + name + `"`}
+	token := &NoIdentity{Challenge: missing.Challenge, Detail: name + " has a token, and the next token will be another: a retry with it would run again. " +
+		"The API has to tell callers apart by what stays the same. Nothing was looked up, and nothing was run."}
 	return func(r *http.Request) (stet.Scope, error) {
 		v := r.Header[name]
 		if len(v) != 1 {
@@ -68,13 +82,31 @@ func headerScope(scheme, name string) ScopeFunc {
 		if scope == "" || strings.ContainsFunc(scope, unicode.IsControl) {
 			return "", missing
 		}
+		if isJWT(scope) {
+			return "", token
+		}
 		return stet.Scope(scope), nil
 	}
 }
 
+// isJWT reports whether a field's value, after the name of a scheme if there is one, is a JSON Web
+// Token: three parts if it is signed, five if it is encrypted, and a JSON head with an algorithm
+// (RFC 7515 section 7.1, RFC 7516 section 7.1). No claim in it is looked at, since nobody has
+// verified it here.
+func isJWT(v string) bool {
+	v = v[strings.LastIndexByte(v, ' ')+1:]
+	if n := strings.Count(v, "."); n != 2 && n != 4 {
+		return false
+	}
+	head, err := base64.RawURLEncoding.DecodeString(v[:strings.IndexByte(v, '.')])
+	var jose struct{ Alg string }
+	return err == nil && json.Unmarshal(head, &jose) == nil && jose.Alg != ""
+}
+
 // APIKeyScope derives the scope from a long-lived credential in a header: "ak_" and the unpadded
 // base64url SHA-256 of the whole value, so that the credential itself is not stored. It does not
-// fit tokens that are refreshed.
+// fit what is renewed: a retry with the next credential is another caller's. JSON Web Tokens are
+// refused (RFC 7519).
 func APIKeyScope(name string) ScopeFunc {
 	raw := headerScope("ApiKey", name)
 	return func(r *http.Request) (stet.Scope, error) {
@@ -87,7 +119,7 @@ func APIKeyScope(name string) ScopeFunc {
 	}
 }
 
-var noCertificate = &NoIdentity{"ClientCertificate " + realm}
+var noCertificate = &NoIdentity{Challenge: "ClientCertificate " + realm}
 
 // ClientCertScope derives the scope from the verified TLS client certificate: "cert_" and the hex
 // SHA-256 of the certificate. A renewed certificate is another scope.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"hash/maphash"
 	"log/slog"
 	"net/http"
@@ -27,17 +28,32 @@ type sharers struct {
 	last atomic.Uint64 // the one seen last: most requests have it
 	mu   sync.Mutex
 	seen map[uint64]struct{}
+
+	tokens sync.Once // warns of one that came for a scope
 }
 
 func newSharers(m *observe.Metrics, log *slog.Logger) *sharers {
 	return &sharers{metrics: m, log: log, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}}
 }
 
-// watch returns the scope function of a configuration, which counts if there is need.
+// watch returns the scope function of a configuration, which counts if there is need, and warns of
+// the first token that comes for a scope.
 func (s *sharers) watch(conf *config.Config) stethttp.ScopeFunc {
 	scope := conf.ScopeFunc()
-	if !conf.Unscoped() || s == nil {
+	switch {
+	case s == nil:
 		return scope
+	case !conf.Unscoped():
+		return func(r *http.Request) (stet.Scope, error) {
+			id, err := scope(r)
+			if refused, ok := errors.AsType[*stethttp.NoIdentity](err); ok && refused.Detail != "" {
+				s.tokens.Do(func() {
+					s.log.Warn("a token came for a scope, and such requests are refused (401): the next token would be another caller; "+
+						"have the proxy that checks it set a header with what stays the same, and name that in scope.header", "scope", conf.ScopeText())
+				})
+			}
+			return id, err
+		}
 	}
 	s.mu.Lock()
 	s.metrics.SingleTenant(len(s.seen))

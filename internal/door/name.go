@@ -20,6 +20,16 @@ func Name(name string) string {
 	return http.CanonicalHeaderKey(string(b))
 }
 
+// HoldsCredential reports whether a header, whose name is in the form of [Name], is known to hold
+// what must neither be stored nor listed.
+func HoldsCredential(form string) bool {
+	switch form {
+	case "Authorization", "Proxy-Authorization", "Cookie", "X-Api-Key", "Api-Key", "X-Auth-Token", "X-Access-Token":
+		return true
+	}
+	return false
+}
+
 func inForm(name string) bool {
 	first := true // of a word
 	for i := range len(name) {

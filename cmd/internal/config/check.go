@@ -223,22 +223,23 @@ func (k *checker) scope() {
 	if s.Header != "" {
 		k.header("scope.header", s.Header)
 		k.ownHeader("scope.header", s.Header)
-		k.refuse(slices.Contains(credentials, http.CanonicalHeaderKey(s.Header)), "scope.header",
-			"scopes are stored, listed and logged as they are, and %s holds a credential: "+
-				"write scope: { api_key: { header: %[1]s } }, which keeps a hash of it", s.Header)
+		k.refuse(door.HoldsCredential(door.Name(s.Header)), "scope.header",
+			"scopes are stored, listed and logged as they are, and %s holds a credential: take the scope from what stays the same, such as a header "+
+				"X-Tenant-Id that your proxy sets; or, only if callers keep their API keys for good, write scope: { api_key: { header: %[1]s } }, "+
+				"which keeps a hash: a retry with a renewed credential runs again", s.Header)
 	}
 	if s.APIKey != nil {
+		form := door.Name(s.APIKey.Header)
 		k.header("scope.api_key.header", s.APIKey.Header)
-		if door.Name(s.APIKey.Header) != "Authorization" {
+		k.refuse(form == "Cookie", "scope.api_key.header", "cookies change from one answer to the next, and a retry with another one would run again; "+
+			"take the scope from what stays the same, such as a header X-Tenant-Id that your proxy sets")
+		if !door.HoldsCredential(form) {
 			k.ownHeader("scope.api_key.header", s.APIKey.Header)
 		}
 	}
 	k.refuse(s.ClientCert && (k.TLS == nil || k.TLS.ClientCAFile == ""), "scope.client_cert",
 		"it needs tls.client_ca_file; without it, client certificates are not verified")
 }
-
-// credentials are headers that no store and no log should hold the values of.
-var credentials = []string{"Authorization", "Proxy-Authorization", "Cookie", "X-Api-Key", "Api-Key", "X-Auth-Token", "X-Access-Token"}
 
 // ways are the keys of the section that say whose a request is.
 func (s *Scope) ways() (set []string) {
@@ -275,7 +276,7 @@ func (c *Config) Warnings() (all []*Error) {
 
 // ownHeader refuses a header for the scope that says something else, or the key.
 func (k *checker) ownHeader(path, name string) {
-	if err := (stethttp.Config{KeyHeader: name}).Validate(); err != nil && canon.IsToken(name) && !slices.Contains(credentials, http.CanonicalHeaderKey(name)) {
+	if err := (stethttp.Config{KeyHeader: name}).Validate(); err != nil && canon.IsToken(name) && !door.HoldsCredential(door.Name(name)) {
 		_, why, _ := strings.Cut(err.Error(), "KeyHeader: ")
 		k.fail(path, "%s", strings.Replace(why, "Idempotency-Key", "X-Tenant-Id", 1))
 	}

@@ -132,9 +132,14 @@ func TestErrors(t *testing.T) {
 		"H16 scopes in Host":              {"scope: { header: Host }\n", "stet.yaml:1:18: scope.header: \"Host\" says something of the message itself; use a header of its own, such as X-Tenant-Id"},
 		"H16 scopes in Stet_Fence":        {"scope: { header: Stet_Fence }\n", "stet.yaml:1:18: scope.header: \"Stet_Fence\" is said by the gateway alone; use a header of its own, such as X-Tenant-Id"},
 		"H16 scopes in the key":           {"scope: { header: idempotency_key }\n", "stet.yaml:1:18: scope.header: it holds the key, which a caller makes up: it cannot say whose the key is; use another header, such as X-Tenant-Id"},
-		"H16 API keys in Host":            {"scope: { api_key: { header: Host } }\n", "stet.yaml:1:29: scope.api_key.header: \"Host\" says something of the message itself; use a header of its own, such as X-Tenant-Id"},
-		"H16 no room for a body":          {"limits: { max_buffered_bytes: 1000 }\n", "stet.yaml:1:31: limits.max_buffered_bytes: 1000 is too little: at least 16384"},
-		"two errors, in order":            {"h2c: maybe\nlisen: x\n", "stet.yaml:1:6: h2c: want true or false, not the text maybe\nstet.yaml:2:1: lisen: there is no such key; did you mean listen?"},
+		"N01 scopes in Authorization": {"scope: { header: authorization }\n", "stet.yaml:1:18: scope.header: scopes are stored, listed and logged as they are, " +
+			"and authorization holds a credential: take the scope from what stays the same, such as a header X-Tenant-Id that your proxy sets; or, only if callers " +
+			"keep their API keys for good, write scope: { api_key: { header: authorization } }, which keeps a hash: a retry with a renewed credential runs again"},
+		"N01 API keys in Cookie": {"scope: { api_key: { header: Cookie } }\n", "stet.yaml:1:29: scope.api_key.header: cookies change from one answer to the next, " +
+			"and a retry with another one would run again; take the scope from what stays the same, such as a header X-Tenant-Id that your proxy sets"},
+		"H16 API keys in Host":   {"scope: { api_key: { header: Host } }\n", "stet.yaml:1:29: scope.api_key.header: \"Host\" says something of the message itself; use a header of its own, such as X-Tenant-Id"},
+		"H16 no room for a body": {"limits: { max_buffered_bytes: 1000 }\n", "stet.yaml:1:31: limits.max_buffered_bytes: 1000 is too little: at least 16384"},
+		"two errors, in order":   {"h2c: maybe\nlisen: x\n", "stet.yaml:1:6: h2c: want true or false, not the text maybe\nstet.yaml:2:1: lisen: there is no such key; did you mean listen?"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Load(write(t, c.text))
