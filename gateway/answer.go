@@ -31,6 +31,7 @@ func (g *Gateway) received(res *http.Response) error {
 	a := attemptOf(res.Request.Context())
 	upgraded, asked := res.StatusCode == http.StatusSwitchingProtocols, res.Request.Header.Get("Upgrade")
 	a.watchdog.answer(upgraded)
+	g.learnLength(a, res.StatusCode)
 	switch {
 	case res.StatusCode < 100: // net/http reads such a status, and panics when it is written (RFC 9110 section 15)
 		return errStatus
@@ -74,10 +75,19 @@ func (a *attempt) strip(h http.Header) {
 }
 
 // hide removes other spellings of what the layer says from a part of an answer. An interim answer
-// says nothing of the layer's at all.
+// says nothing of the layer's at all, and nothing of the connection that it came on, which
+// ReverseProxy removes from final answers alone (RFC 9110 section 7.6.1).
 func (a *attempt) hide(h http.Header, interim bool) {
+	var hop framing.Names
+	if interim {
+		hop = framing.Listed(h["Connection"])
+	}
 	for name := range h {
 		form := door.Name(name)
+		if interim && (framing.HopByHop(form) || hop.Has(name)) {
+			delete(h, name)
+			continue
+		}
 		if other := form != name; other && (ofLayer(form) || form == a.route.keyForm) || (other || interim) && ours(form) {
 			delete(h, name)
 		}

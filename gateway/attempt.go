@@ -31,6 +31,8 @@ type attempt struct {
 	answer          answerBody
 	via             [1]string // what the answer's Via gets
 	watchdog        watchdog
+	chunked         bool // it has no body, which is sent in chunks
+	sized           bool // ... or, after a 411, with a length
 
 	stop      context.CancelCauseFunc // nil: only the request's own context ends it
 	connected atomic.Bool             // a connection is there: from then on something may have left

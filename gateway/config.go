@@ -49,6 +49,7 @@ type Config struct {
 	// removed, because any client can write them. Default: no address is trusted.
 	TrustedProxies []netip.Prefix
 
+	EmptyBody   EmptyBody   // how a guarded request without a body is sent; default [EmptyChunked], and [EmptyLength] once the upstream has answered 411
 	UpstreamTLS *tls.Config // for https upstreams; default: the system's roots are trusted
 
 	// UpstreamTimeout limits unguarded requests: if the upstream neither takes anything of the
@@ -71,6 +72,7 @@ var configBounds = bounds.For[Config](
 	bounds.Free("Default", "stethttp checks it when its guard is made"),
 	bounds.Free("Routes", "each is looked at when it is compiled, and the error names it"),
 	bounds.Number("UpstreamKey", 0, int64(ForwardNothing)),
+	bounds.Number("EmptyBody", 0, int64(EmptyLength)),
 	bounds.Duration("UpstreamTimeout", bounds.Short, bounds.Long).OrDefault().Or("stet.Never", stet.Never),
 	bounds.Duration("UpstreamIdleTimeout", bounds.Short, bounds.Long).OrDefault(),
 )

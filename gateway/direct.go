@@ -30,6 +30,7 @@ type direct struct {
 	tls      *tls.Config
 	addr     string
 	pool     pool
+	sized    atomic.Bool // what has no body is sent with a length
 }
 
 // RoundTrip implements [http.RoundTripper]. A plain request was sent already.
@@ -42,7 +43,14 @@ func (d *direct) RoundTrip(req *http.Request) (res *http.Response, err error) {
 			a.hide(http.Header(h), true)
 			return nil
 		}}
-		res, err = d.rest.Load().RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), hidden)))
+		req = req.WithContext(httptrace.WithClientTrace(req.Context(), hidden))
+		res, err = d.rest.Load().RoundTrip(req)
+		if err == nil && a.lengthRequired(res.StatusCode) && res.Header[outcomeHeader] == nil {
+			_ = res.Body.Close()
+			a.tryWithLength()
+			a.setEmpty(req, true)
+			res, err = d.rest.Load().RoundTrip(req)
+		}
 	}
 	if err == nil {
 		if lines := res.Header["Keep-Alive"]; lines != nil {
@@ -90,6 +98,7 @@ type directConn struct {
 	budget  int64 // bytes that may still be read
 	peer    *peer
 	reused  bool
+	last    bool // it serves no request after this one
 	hangUp  func()
 	pause   func()
 	unwatch func() bool // stops the request's context from calling hangUp, or pause
@@ -170,9 +179,15 @@ func (c *directConn) receive(req *http.Request) (*http.Response, error) {
 		c.discard()
 		return nil, err
 	}
-	res.Body = &directBody{res.Body, c, res.Close}
+	c.last = res.Close || failing(res.StatusCode)
+	res.Body = &directBody{res.Body, c}
 	return res, nil
 }
+
+// failing reports whether an answer of this status is the last one on its connection. A server that
+// fails may end the connection without having said so, when the next request is on its way: it
+// would not be known whether that had its effect.
+func failing(status int) bool { return status >= http.StatusInternalServerError } // R05
 
 // head reads the head of the answer. Interim answers go to the trace that ReverseProxy has set.
 func (c *directConn) head(req *http.Request) (*http.Response, error) {
@@ -204,8 +219,8 @@ func (c *directConn) discard() {
 }
 
 // release keeps the connection for another request if it can serve one.
-func (c *directConn) release(over bool) {
-	if !c.unwatch() || over || c.in.Buffered() > 0 {
+func (c *directConn) release() {
+	if !c.unwatch() || c.last || c.in.Buffered() > 0 {
 		_ = c.Close()
 		return
 	}
@@ -216,14 +231,13 @@ func (c *directConn) release(over bool) {
 // read to its end.
 type directBody struct {
 	io.ReadCloser
-	c    *directConn // nil: returned
-	over bool        // the connection serves no more requests
+	c *directConn // nil: returned
 }
 
 func (b *directBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF && b.c != nil {
-		b.c.release(b.over)
+		b.c.release()
 		b.c = nil
 	}
 	return n, err

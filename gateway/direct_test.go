@@ -64,6 +64,35 @@ func TestConnectionsAreReused(t *testing.T) {
 	}
 }
 
+// An upstream that fails ends the connection when the next request has come on it, and has not said
+// so: nobody else's request may be that one.
+func TestNothingFollowsAFailure(t *testing.T) { // R05
+	for name, answer := range map[string]string{
+		"length":  "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 2\r\n\r\nno",
+		"empty":   "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n",
+		"chunked": "HTTP/1.1 500 Internal Server Error\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, tcpUpstream(t, func(c net.Conn, in *bufio.Reader) {
+				for q := readRequest(in); q != nil; q = readRequest(in) {
+					if q.URL.Path == "/fails" {
+						_, _ = io.WriteString(c, answer)
+						_ = readRequest(in)
+						return
+					}
+					_, _ = io.WriteString(c, created)
+				}
+			}), nil)
+			for i, method := range []string{"POST", "GET", "PUT"} {
+				if a := r.do(method, "/fails", "", header{"idempotency-key": fmt.Sprintf(`"f%d"`, i)}); a.StatusCode < 500 {
+					t.Fatalf("%+v", a)
+				}
+				r.status(r.post(fmt.Sprint("k", i), "/", `{"a":1}`), 201)
+			}
+		})
+	}
+}
+
 // A connection that the upstream has closed in the meantime is not used: whether the request ran
 // could not be known.
 func TestClosedConnectionsAreNotUsed(t *testing.T) {

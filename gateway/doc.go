@@ -26,7 +26,8 @@
 // Stet-Attempt, Stet-Fence and Stet-Downstream-Key (see [stet.Claim.DownstreamKey]). It has no
 // Expect, because its body is here already, and its body has a length whatever its framing was,
 // unless it is empty: that is sent in chunks, so that no proxy in between takes it for none and
-// sends the request again.
+// sends the request again. An upstream that answers 411 to that has run nothing, and gets the
+// request once more with a length (see [EmptyBody]).
 //
 // The upstream may answer with Stet-Outcome, also as a trailer, and with Stet-Downstream-Id and
 // Stet-Downstream-Key, the names by which a provider knows the effect (see [stet.Claim.Downstream];

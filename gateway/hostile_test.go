@@ -218,12 +218,14 @@ func TestAnswersThatAreNotClean(t *testing.T) { // T9, W14
 	}
 }
 
-// An interim answer says nothing of the layer's to a client.
-func TestInterimAnswersSayNothingOfTheLayers(t *testing.T) { // H09
+// An interim answer says nothing of the layer's to a client, and nothing of the upstream's
+// connection.
+func TestInterimAnswersSayNothingOfTheLayers(t *testing.T) { // H09, Q09
 	r := newRig(t, tcpUpstream(t, func(c net.Conn, in *bufio.Reader) {
 		for q := readRequest(in); q != nil; q = readRequest(in) {
 			_, _ = io.Copy(io.Discard, q.Body)
-			_, _ = io.WriteString(c, "HTTP/1.1 103 Early Hints\r\nLink: a\r\nStet-Outcome: unknown\r\nStet.Fence: 7\r\nStet-Downstream-Id: d\r\n\r\n"+
+			_, _ = io.WriteString(c, "HTTP/1.1 103 Early Hints\r\nLink: a\r\nStet-Outcome: unknown\r\nStet.Fence: 7\r\nStet-Downstream-Id: d\r\n"+
+				"Connection: x-own\r\nX-Own: 1\r\nKeep-Alive: timeout=5\r\nProxy-Authenticate: Basic\r\n\r\n"+
 				"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nok")
 		}
 	}), nil)

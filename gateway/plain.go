@@ -67,12 +67,7 @@ func (g *Gateway) plainRequest(a *attempt, r *http.Request) *request {
 }
 
 // writeHead writes the head as [http.Request.Write] does. It reports false if that would have to
-// change something.
-//
-// A guarded request has a body on the wire: an empty one has no length. Intermediaries that are
-// made with net/http send a request without a body again if it has an Idempotency-Key and its
-// connection broke, and so do others, whether the upstream has acted on it or not (R01). The length
-// of what is sent in chunks is known to none of them.
+// change something. The body of a guarded request is sent if it is empty, too: see [EmptyChunked].
 func (m *request) writeHead(g *Gateway, a *attempt, r *http.Request) bool {
 	var u url.URL
 	g.aim(&u, r)
@@ -91,9 +86,11 @@ func (m *request) writeHead(g *Gateway, a *attempt, r *http.Request) bool {
 			m.writeField(f.name, f.lines[0])
 		}
 	}
-	if a.claim != nil && r.ContentLength == 0 {
+	empty := a.claim != nil && r.ContentLength == 0
+	if a.chunked = empty && !g.transport.sized.Load(); a.chunked {
 		m.writeField("Transfer-Encoding", "chunked")
-	} else if r.ContentLength > 0 || r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch {
+	} else if r.ContentLength > 0 || r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch ||
+		empty && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		m.writeField("Content-Length", strconv.FormatInt(r.ContentLength, 10))
 	}
 	for _, f := range m.fields {
@@ -128,7 +125,7 @@ func (m *request) writeField(name, line string) {
 // waited for as a read returns: if more is to come, the upstream need not wait for it.
 func (m *request) writeBody(a *attempt, r *http.Request) bool {
 	if r.ContentLength == 0 {
-		if a.claim != nil {
+		if a.chunked {
 			m.WriteString("0\r\n\r\n")
 		}
 		return true
@@ -167,8 +164,8 @@ func plainText(s string) bool {
 
 // exchange sends a plain request and forwards its answer if that is plain, too. It reports false if
 // it has left something to do. Then a.asked is the connection on which the answer is; or nil if the
-// upstream had ended the connection, and the request may be sent again (RFC 9110 section 9.2.2). If
-// left is not 0, the answer is plain and the request's time was over while its body came: so much
+// upstream had ended the connection, and the request may be sent again (RFC 9110 section 9.2.2), or
+// has asked for a length. If left is not 0, the answer is plain and the request's time was over while its body came: so much
 // of it is left to pass on.
 func (g *Gateway) exchange(w http.ResponseWriter, r *http.Request, a *attempt, m *request) (left int64, done bool) {
 	c, err := g.transport.send(a, m.Bytes())
@@ -182,6 +179,15 @@ func (g *Gateway) exchange(w http.ResponseWriter, r *http.Request, a *attempt, m
 		c.discard()
 		return 0, false
 	}
+	status := 0
+	if head != nil {
+		status, _ = strconv.Atoi(string(head[len(statusLine):][:3]))
+	}
+	if a.lengthRequired(status) && !bytes.Contains(bytes.ToLower(head), []byte("\nstet-outcome")) {
+		c.discard()
+		a.tryWithLength()
+		return 0, false
+	}
 	a.asked, a.looked = c, err != nil && c.interrupted(err)
 	if head == nil || r.Method == http.MethodHead || len(w.Header()) > 0 {
 		return 0, false
@@ -193,9 +199,8 @@ func (g *Gateway) exchange(w http.ResponseWriter, r *http.Request, a *attempt, m
 	}
 	a.watchdog.answer(false)
 	g.readHeader(a, w.Header(), via(1, 1))
-	status, _ := strconv.Atoi(string(head[len(statusLine):][:3]))
 	_, _ = c.in.Discard(len(head))
-	c.budget = math.MaxInt64
+	c.budget, c.last = math.MaxInt64, failing(status)
 	w.WriteHeader(status)
 	left = g.pass(w, a, length)
 	return left, left == 0
@@ -337,6 +342,6 @@ func (g *Gateway) pass(w http.ResponseWriter, a *attempt, length int64) (left in
 		c.discard()
 		panic(http.ErrAbortHandler)
 	}
-	c.release(false)
+	c.release()
 	return 0
 }

@@ -81,7 +81,9 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 		h[f.name] = f.lines
 	}
 	out.Header = h
-	if a.claim != nil {
+	if a.claim != nil && out.ContentLength == 0 {
+		a.setEmpty(out, a.sized || g.transport.sized.Load())
+	} else if a.claim != nil {
 		a.sendFromMemory(out)
 	} else if out.Body != nil {
 		a.upload.ReadCloser, a.upload.watchdog = out.Body, &a.watchdog
@@ -174,11 +176,6 @@ func bare(key string) bool {
 const maxInMemory = 16 << 10
 
 func (a *attempt) sendFromMemory(out *http.Request) {
-	if out.ContentLength == 0 { // see [request.writeHead]
-		a.memory.Reset(nil)
-		out.Body, out.ContentLength, out.TransferEncoding = io.NopCloser(&a.memory), -1, []string{"chunked"}
-		return
-	}
 	if out.Body == nil || out.ContentLength < 0 || out.ContentLength > maxInMemory {
 		return
 	}

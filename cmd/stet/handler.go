@@ -26,6 +26,7 @@ func handler(e *stet.Engine, conf *config.Config, limits *stethttp.Limits, log *
 		ScopeByHost:    slices.Contains(conf.Scope.Parts, "host"),
 		StrictCoverage: conf.StrictCoverage,
 		UpstreamKey:    upstreamKeys[conf.Policy.UpstreamKey],
+		EmptyBody:      emptyBodies[conf.EmptyBody],
 		KeepHeaders:    conf.ScopeHeaders(),
 		TrustedProxies: conf.Proxies(),
 		Log:            log,
@@ -42,6 +43,8 @@ func handler(e *stet.Engine, conf *config.Config, limits *stethttp.Limits, log *
 	}
 	return gateway.New(e, c)
 }
+
+var emptyBodies = map[string]gateway.EmptyBody{"chunked": gateway.EmptyChunked, "length": gateway.EmptyLength}
 
 var upstreamKeys = map[string]gateway.UpstreamKey{"string": gateway.ForwardString, "bare": gateway.ForwardBare,
 	"off": gateway.ForwardNothing}
