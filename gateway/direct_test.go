@@ -65,7 +65,7 @@ func TestConnectionsAreReused(t *testing.T) {
 }
 
 // An upstream that fails ends the connection when the next request has come on it, and has not said
-// so: nobody else's request may be that one.
+// so: no other caller's request may be that one.
 func TestNothingFollowsAFailure(t *testing.T) { // R05
 	for name, answer := range map[string]string{
 		"length":  "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 2\r\n\r\nno",

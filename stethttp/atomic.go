@@ -31,7 +31,7 @@ import (
 // A database may end a transaction by itself, and each statement after that happens alone: MySQL
 // and MariaDB do so with the victim of a deadlock (error 1213), SQLite when a disk is full. A
 // handler returns at once after such an error, and states [stet.Claim.NotExecuted] then, since
-// nobody else can know that it did. Otherwise the record is unknown, with the cause
+// only the handler knows that it did. Otherwise the record is unknown, with the cause
 // [stet.CauseTxEnded]; it is never completed. It must not end the transaction by statements of its
 // own, such as COMMIT or one that changes a table in MySQL.
 //

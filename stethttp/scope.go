@@ -91,8 +91,8 @@ func headerScope(scheme, name string) ScopeFunc {
 
 // isJWT reports whether a field's value, after the name of a scheme if there is one, is a JSON Web
 // Token: three parts if it is signed, five if it is encrypted, and a JSON head with an algorithm
-// (RFC 7515 section 7.1, RFC 7516 section 7.1). No claim in it is looked at, since nobody has
-// verified it here.
+// (RFC 7515 section 7.1, RFC 7516 section 7.1). No claim in it is looked at: it is not
+// verified here.
 func isJWT(v string) bool {
 	v = v[strings.LastIndexByte(v, ' ')+1:]
 	if n := strings.Count(v, "."); n != 2 && n != 4 {

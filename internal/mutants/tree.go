@@ -105,7 +105,7 @@ func (t *tree) test(ctx context.Context, pkg, run, overlay string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	as, env := "-race", os.Environ()
+	as, env := "-race", append(os.Environ(), "CGO_ENABLED=1")
 	if module != t.root {
 		as, env = "-trimpath", append(env, "CGO_ENABLED=0")
 	}

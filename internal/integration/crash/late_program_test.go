@@ -55,9 +55,11 @@ func lateWithin(execution time.Duration) func(w *World) (Service, error) {
 	}
 }
 
-// sayUnplaced says of a result that no record takes that it is told: see Process.Points.
+// toldNotKept is said of a result that no record takes: see Process.Points.
+const toldNotKept = "told, not kept"
+
 func sayUnplaced(ev stet.Event) {
 	if ev.Kind == stet.Unplaced || ev.Kind == stet.DoubleEffect {
-		fmt.Println("point told, not kept")
+		fmt.Println("point " + toldNotKept)
 	}
 }

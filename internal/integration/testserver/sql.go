@@ -43,7 +43,7 @@ func (s *Server) Standby(t testing.TB, name string) *Server {
 		"--checkpoint=fast", "--no-sync", "--write-recovery-conf")
 	at := freeport.Of(t, 1)[0]
 	standby := &Server{Addr: address(at), dir: dir, owner: s.owner, kind: s.kind}
-	standby.args = []string{"-D", data, "-p", strconv.Itoa(at), "-k", dir, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=300",
+	standby.args = []string{"-D", data, "-p", strconv.Itoa(at), "-k", dir, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=1000",
 		"-c", "shared_buffers=64MB", "-c", "cluster_name=" + name}
 	standby.Start(t)
 	return own(t, standby)
@@ -73,7 +73,7 @@ func newPostgres(t testing.TB, in string, extra ...string) *Server {
 	port := freeport.Of(t, 1)[0]
 	s := &Server{Addr: address(port), dir: dir, owner: owner,
 		kind: kind{"postgres", filepath.Join(bin, "postgres"), syscall.SIGINT, syscall.SIGQUIT, postgresReady}}
-	s.args = append([]string{"-D", data, "-p", strconv.Itoa(port), "-k", dir, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=300",
+	s.args = append([]string{"-D", data, "-p", strconv.Itoa(port), "-k", dir, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=1000",
 		"-c", "shared_buffers=64MB"}, extra...)
 	s.Start(t)
 	return s
@@ -188,7 +188,7 @@ func newMariaDB(t testing.TB, extra ...string) *Server {
 	s := &Server{Addr: address(port), dir: dir, owner: owner, kind: kind{"mariadb", program, syscall.SIGTERM, syscall.SIGKILL, mariadbReady}}
 	s.args = append([]string{"--no-defaults", "--datadir=" + data, "--bind-address=127.0.0.1", "--port=" + strconv.Itoa(port),
 		"--socket=" + filepath.Join(dir, "s"), "--pid-file=" + filepath.Join(dir, "pid"), "--innodb-log-file-size=8M",
-		"--innodb-buffer-pool-size=32M", "--skip-name-resolve", "--max-connections=300", "--innodb-fast-shutdown=2", "--tmpdir=" + dir}, extra...)
+		"--innodb-buffer-pool-size=32M", "--skip-name-resolve", "--max-connections=1000", "--innodb-fast-shutdown=2", "--tmpdir=" + dir}, extra...)
 	s.Start(t)
 	return s
 }
