@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 )
 
@@ -105,7 +106,8 @@ func (c *Claim) Undoable(ctx context.Context, cause error) error {
 // Rollback: the error is [ErrTxEnded]. To roll back, call [Claim.Undoable] before. In marks tx by
 // the savepoint "stet", which it sets and releases: savepoints of the caller's that are open at a
 // write of the claim's are released with it. Nothing but the commit follows a Settle. tx is of a
-// type that the store's [Binder] takes, else the error is [ErrForeignTx].
+// type that the store's [Binder] takes, such as a pointer, and comparable, else the error is
+// [ErrForeignTx].
 func (c *Claim) In(tx any) error {
 	if err := c.turn(); err != nil {
 		return fmt.Errorf("stet: In: %w", err)
@@ -134,6 +136,9 @@ func bind(s Store, tx any) (Store, error) {
 	b, ok := As[Binder](s)
 	if !ok {
 		return nil, fmt.Errorf("%w: it joins none", ErrForeignTx)
+	}
+	if !reflect.ValueOf(tx).Comparable() { // the claim could not tell whether it is the one of Bind
+		return nil, fmt.Errorf("%w: a %T cannot be compared; use a pointer", ErrForeignTx, tx)
 	}
 	return b.Bind(tx)
 }

@@ -3,6 +3,7 @@ package stet_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stet-dev/stet"
@@ -51,10 +52,19 @@ func (tx *ledgerTx) commit() error {
 }
 
 func (l ledger) Bind(tx any) (stet.Store, error) {
-	if tx, ok := tx.(*ledgerTx); ok {
+	switch tx := tx.(type) {
+	case *ledgerTx:
 		return tx, nil
+	case wrappedTx:
+		return tx.ledgerTx, nil
 	}
 	return nil, stet.ErrForeignTx
+}
+
+// wrappedTx cannot be compared.
+type wrappedTx struct {
+	*ledgerTx
+	notes []string
 }
 
 func ledgered(t *testing.T, run func(t *testing.T, l ledger, e *stet.Engine, told func() int)) {
@@ -252,6 +262,12 @@ func TestTransactionsThatCannotBeJoined(t *testing.T) {
 		c := must(t, e, request("k"), stet.Execute).Claim
 		if err := c.In(7); !errors.Is(err, stet.ErrForeignTx) {
 			t.Errorf("of another kind: %v", err)
+		}
+		wrapped := wrappedTx{l.begin(), nil}
+		for name, bind := range map[string]func(any) error{"Bind": c.Bind, "In": c.In} {
+			if err := bind(wrapped); !errors.Is(err, stet.ErrForeignTx) || !strings.Contains(err.Error(), "use a pointer") {
+				t.Errorf("%s of what cannot be compared: %v", name, err)
+			}
 		}
 		if err := c.Confirm(t.Context(), nil); err == nil {
 			t.Error("confirmed without In")

@@ -61,9 +61,9 @@ broken        | new | Broken 1x    | pairs/s | >= 3
 		t.Fatalf("of what failed it says %v", err)
 	}
 	for _, line := range []string{
-		"| pairs, faster | pairs/s ≥ 2× before | 25 | 10 | 2.5 | held |",
-		"| pairs, twice | pairs/s ≥ 3× before | 25 | 10 | 2.5 | **missed** |",
-		"| pairs, at all | pairs/s ≤ 25 | 25 | 10 | 2.5 | held |",
+		"| pairs, faster | pairs/s ≥ 2× before | 25 | 10 | 2.5 (2.5–2.5) | held |",
+		"| pairs, twice | pairs/s ≥ 3× before | 25 | 10 | 2.5 (2.5–2.5) | **missed** |",
+		"| pairs, at all | pairs/s ≤ 25 | 25 | 10 | 2.5 (2.5–2.5) | held |",
 		"| new | pairs/s ≥ 3 | 3 | — | — | held |",
 		"| missing | other/s ≥ 1 | — | — | — | **not measured** |",
 		"| broken | pairs/s ≥ 3 | — | — | — | **not measured** |",

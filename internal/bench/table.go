@@ -13,7 +13,8 @@ func table(rows []row, got results, before string) string {
 	fmt.Fprintf(&b, "| work | goal | now | %s | now : before | |\n|---|---|---|---|---|---|\n", before)
 	for _, r := range rows {
 		a, z := got[[3]string{now, r.suite.bench, r.metric}], got[[3]string{then, r.suite.bench, r.metric}]
-		ratio := median(ratios(a, z))
+		pairs := ratios(a, z)
+		ratio := median(pairs)
 		measured, op, unit := median(a), "≥", ""
 		if r.beside {
 			measured, unit = ratio, "× before"
@@ -29,9 +30,17 @@ func table(rows []row, got results, before string) string {
 			verdict = "**missed**"
 		}
 		fmt.Fprintf(&b, "| %s | %s %s %v%s | %s | %s | %s | %s |\n", r.work, r.metric, op, r.goal, unit,
-			figure(median(a)), figure(median(z)), figure(ratio), verdict)
+			figure(median(a)), figure(median(z)), spread(ratio, pairs), verdict)
 	}
 	return b.String()
+}
+
+// spread is the median of some ratios with the least and the most of them.
+func spread(median float64, pairs []float64) string {
+	if len(pairs) < 2 {
+		return figure(median)
+	}
+	return fmt.Sprintf("%s (%s–%s)", figure(median), figure(slices.Min(pairs)), figure(slices.Max(pairs)))
 }
 
 // ratios compares turn with turn.

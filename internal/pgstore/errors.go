@@ -57,6 +57,9 @@ const (
 	unpooled = "add ?default_query_exec_mode=cache_describe to the address, or have it pool sessions"
 )
 
+// TakesNoWrites reports whether a code of the server's says that it is a standby, or read-only.
+func TakesNoWrites(code string) bool { return code == codeReadOnly }
+
 // serverError is an error that the server has answered with: the statement, and its transaction
 // where it had one of its own, never happened. The server's text is not repeated, because it may
 // quote values.

@@ -83,7 +83,8 @@ var ErrSchema = errors.New("pgxstore: the schema does not fit")
 // store's promises depend on; an error says which setting to change. The caller owns the pool and
 // closes it after the store. The store keeps no connection of the pool. It uses up to six for
 // groups of writes, and one for each write or look-up that goes alone; a pool of 16 or more is a
-// good size.
+// good size. When a server answers that it takes no writes, the pool is reset, at most once a second: its
+// address may lead to another server by now.
 func Open(ctx context.Context, p *pgxpool.Pool, c Config) (*Store, error) {
 	if err := configBounds.Check(&c); err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func Open(ctx context.Context, p *pgxpool.Pool, c Config) (*Store, error) {
 	if err = cmp.Or(err, is.Check("pgxstore", ErrSchema)); err != nil {
 		return nil, err
 	}
-	s, err := pgstore.Open(ctx, pool{p}, pgstore.Config{Package: "pgxstore", Closed: ErrClosed, LockTimeout: c.LockTimeout,
+	s, err := pgstore.Open(ctx, &pool{Pool: p}, pgstore.Config{Package: "pgxstore", Closed: ErrClosed, LockTimeout: c.LockTimeout,
 		Volatile: c.AllowVolatile,
 		Listen:   listen(listener),
 		Begin: func(ctx context.Context, f func(pgstore.Querier) error) error {
@@ -158,7 +159,7 @@ func Status(ctx context.Context, p *pgxpool.Pool) (have, want int, err error) {
 }
 
 func schemaOf(ctx context.Context, p *pgxpool.Pool) (sqltext.Migration, error) {
-	is, err := pgstore.Status(ctx, pool{p}, ErrSchema)
+	is, err := pgstore.Status(ctx, &pool{Pool: p}, ErrSchema)
 	if err != nil {
 		return sqltext.Migration{}, named(err)
 	}

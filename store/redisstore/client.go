@@ -16,7 +16,8 @@ type Client interface {
 	//
 	// The error is a [ServerError] if the server answered with an error; that command was not
 	// carried out. After any other error, including that of ctx, the commands may have been carried
-	// out. Do must not send a command twice.
+	// out. Do must not send a command twice. A connection whose server is a replica
+	// ([ServerError.Replica]) is not used again: its address may name another server by now.
 	Do(ctx context.Context, key string, command []string, then func(answer any) [][]string) ([]any, error)
 }
 
@@ -33,6 +34,11 @@ func (e ServerError) Error() string {
 		return "redis: " + string(e) + "; " + mend
 	}
 	return "redis: " + string(e)
+}
+
+// Replica reports whether the server takes no writes because it is a replica. It did nothing.
+func (e ServerError) Replica() bool {
+	return strings.HasPrefix(string(e), "READONLY ") || strings.HasPrefix(string(e), "MASTERDOWN ") || strings.Contains(string(e), " -READONLY ")
 }
 
 // denies reports whether the user may not do that. Scripts say so in other words than commands.

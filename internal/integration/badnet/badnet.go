@@ -16,9 +16,9 @@ import (
 // Proxy passes connections on to a server. Its methods may be called at any time, by any goroutine.
 type Proxy struct {
 	listener net.Listener
-	server   string
 
 	mu      sync.Mutex
+	server  string
 	lines   map[*line]struct{}
 	closed  bool
 	refuses bool
@@ -57,6 +57,13 @@ func (p *Proxy) Refuse(yes bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refuses = yes
+}
+
+// Move sends new connections to the server at addr. Those that are open stay where they are.
+func (p *Proxy) Move(addr string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.server = addr
 }
 
 // Cut resets all open connections, as a failing firewall would.
@@ -135,7 +142,10 @@ func (p *Proxy) serve() {
 }
 
 func (p *Proxy) connect(client *net.TCPConn) {
-	conn, err := net.Dial("tcp", p.server)
+	p.mu.Lock()
+	server := p.server
+	p.mu.Unlock()
+	conn, err := net.Dial("tcp", server)
 	if err != nil {
 		abort(client)
 		return

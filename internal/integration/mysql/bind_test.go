@@ -58,9 +58,10 @@ func TestBindOnlyToTheSameDatabase(t *testing.T) {
 // that it is neither completed nor free, unless the handler knows better.
 func TestVictimOfADeadlock(t *testing.T) { // Q01
 	db := migrated(t, fresh(t, testserver.MariaDB(t).Addr))
-	victim.Test(t, victim.Database{DB: db, Store: over(t, db),
+	d := victim.Database{DB: db, Store: over(t, db),
 		// innodb_trx stays as it is for as long as it is read more often than each 100 ms.
-		Waits: "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'INNODB_ROW_LOCK_CURRENT_WAITS'"},
-		map[string]stet.State{"repeats the statement": stet.Unknown, "ignores the error": stet.Unknown,
-			"repeats and fails": stet.Unknown, "states that nothing happened": stet.Retryable})
+		Waits: "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'INNODB_ROW_LOCK_CURRENT_WAITS'"}
+	victim.Test(t, d, map[string]stet.State{"repeats the statement": stet.Unknown, "ignores the error": stet.Unknown,
+		"repeats and fails": stet.Unknown, "states that nothing happened": stet.Retryable})
+	victim.TestPhase(t, d, map[string]stet.State{"returns the error": stet.Completed, "repeats the statement": stet.Unknown})
 }

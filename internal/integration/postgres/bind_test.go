@@ -142,8 +142,9 @@ func TestVictimOfADeadlock(t *testing.T) { // Q01
 	at := database(t, address(t), t.Name())
 	s := openStandard(t, strings.TrimSuffix(at, "&pool_max_conns=16"))
 	t.Cleanup(func() { _ = s.Close() })
-	victim.Test(t, victim.Database{DB: openDB(t, at), Store: s, Setup: "SET LOCAL deadlock_timeout = '1ms'",
-		Waits: "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"},
-		map[string]stet.State{"repeats the statement": stet.Retryable, "ignores the error": stet.Retryable,
-			"repeats and fails": stet.Retryable, "states that nothing happened": stet.Retryable})
+	d := victim.Database{DB: openDB(t, at), Store: s, Setup: "SET LOCAL deadlock_timeout = '1ms'",
+		Waits: "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"}
+	victim.Test(t, d, map[string]stet.State{"repeats the statement": stet.Retryable, "ignores the error": stet.Retryable,
+		"repeats and fails": stet.Retryable, "states that nothing happened": stet.Retryable})
+	victim.TestPhase(t, d, map[string]stet.State{"returns the error": stet.Completed, "repeats the statement": stet.Completed})
 }

@@ -1,5 +1,5 @@
-// Package victim ends the transaction of a guarded handler by a deadlock, on databases that have
-// them.
+// Package victim ends the transaction of a guarded handler, or of a local phase, by a deadlock, on
+// databases that have them.
 package victim
 
 import (
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/flow"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -44,16 +45,25 @@ var handlers = map[string]func(w http.ResponseWriter, repeat func() error){
 	},
 }
 
-// Test runs each handler, and compares what becomes of its record.
-func Test(t *testing.T, d Database, want map[string]stet.State) { // Q01
+func (d *Database) open(t *testing.T, r stet.Rules) *stet.Engine {
+	t.Helper()
 	send(t, d.DB, "DROP TABLE IF EXISTS orders, stock") // of the test before
 	send(t, d.DB, "CREATE TABLE orders (id INT PRIMARY KEY)")
 	send(t, d.DB, "CREATE TABLE stock (id INT PRIMARY KEY, n INT)")
 	send(t, d.DB, "INSERT INTO stock VALUES (1, 10), (2, 10)")
-	e, err := stet.New(d.Store, stet.Config{})
+	e, err := stet.New(d.Store, stet.Config{Policy: stet.Policy{Rules: r}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return e
+}
+
+// update is what the victim's transaction fails in.
+const update = "UPDATE stock SET n = n - 1 WHERE id = 2"
+
+// Test runs each handler, and compares what becomes of its record.
+func Test(t *testing.T, d Database, want map[string]stet.State) { // Q01
+	e := d.open(t, stet.Rules{})
 	i := 0
 	for name, handler := range handlers {
 		i++
@@ -61,14 +71,14 @@ func Test(t *testing.T, d Database, want map[string]stet.State) { // Q01
 			guard := stethttp.Middleware(e, stethttp.SingleTenant, stethttp.Config{})
 			h := guard(stethttp.Atomic(d.DB, func(w http.ResponseWriter, r *http.Request, tx *sql.Tx) {
 				send(t, tx, fmt.Sprint("INSERT INTO orders VALUES (", i, ")"))
-				update := func() error {
-					_, err := tx.ExecContext(r.Context(), "UPDATE stock SET n = n - 1 WHERE id = 2")
+				repeat := func() error {
+					_, err := tx.ExecContext(r.Context(), update)
 					return err
 				}
-				if err := d.deadlock(t, tx, i, update); err == nil {
+				if err := d.deadlock(t, tx, i, repeat); err == nil {
 					t.Error("the handler's transaction is no victim")
 				}
-				handler(w, update)
+				handler(w, repeat)
 			}))
 			answer := pay(t, h, i)
 			r, err := e.Get(t.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: stet.Key(key(i))})
@@ -78,10 +88,58 @@ func Test(t *testing.T, d Database, want map[string]stet.State) { // Q01
 			if answer < 400 {
 				t.Errorf("it was answered %d", answer)
 			}
-			var orders int
-			if err := d.DB.QueryRowContext(t.Context(), fmt.Sprint("SELECT count(*) FROM orders WHERE id = ", i)).Scan(&orders); err != nil || orders != 0 {
-				t.Errorf("%d orders, %v: the database did not end the transaction", orders, err)
+			d.orders(t, i, 0)
+		})
+	}
+}
+
+func (d *Database) orders(t *testing.T, id, want int) {
+	t.Helper()
+	var orders int
+	if err := d.DB.QueryRowContext(t.Context(), fmt.Sprint("SELECT count(*) FROM orders WHERE id = ", id)).Scan(&orders); err != nil || orders != want {
+		t.Errorf("%d orders, %v; want %d", orders, err, want)
+	}
+}
+
+// TestPhase has a local phase that meets a deadlock in its first try, and then returns the error or
+// repeats the statement.
+func TestPhase(t *testing.T, d Database, want map[string]stet.State) { // Q01
+	e := d.open(t, stet.Rules{OnLapse: stet.LapseResume})
+	for i, name := range []string{"returns the error", "repeats the statement"} {
+		t.Run(name, func(t *testing.T) {
+			tries := 0
+			f, err := flow.New(flow.Config[struct{}]{Name: "orders", Engine: e, DB: d.DB, Backoff: time.Millisecond,
+				Answer: func(*struct{}) stet.Response { return stet.Response{Status: http.StatusCreated} }},
+				flow.Local("order", func(ctx context.Context, tx *sql.Tx, _ *struct{}) error {
+					send(t, tx, fmt.Sprint("INSERT INTO orders VALUES (", i, ")"))
+					repeat := func() error {
+						_, err := tx.ExecContext(ctx, update)
+						return err
+					}
+					if tries++; tries > 1 {
+						return repeat()
+					}
+					failed := d.deadlock(t, tx, i+10, repeat)
+					if failed == nil {
+						t.Error("the phase's transaction is no victim")
+					}
+					if name == "returns the error" {
+						return failed
+					}
+					_ = repeat()
+					return nil
+				}))
+			if err != nil {
+				t.Fatal(err)
 			}
+			id := stet.ID{Scope: "phases", Key: stet.Key(key(i))}
+			_, _ = f.Do(t.Context(), stet.Request{ID: id}, struct{}{})
+			r, err := e.Get(t.Context(), id)
+			if err != nil || r.State != want[name] {
+				t.Errorf("it is %s (%s) after %d tries, %v; want %s", r.State, r.Cause, tries, err, want[name])
+			}
+			made := map[stet.State]int{stet.Completed: 1}[r.State]
+			d.orders(t, i, made)
 		})
 	}
 }
@@ -98,7 +156,7 @@ func pay(t *testing.T, h http.Handler, i int) int {
 
 // deadlock lets another transaction, which has more to lose, wait for the handler's, which then
 // waits for the other.
-func (d *Database) deadlock(t *testing.T, tx *sql.Tx, i int, update func() error) error {
+func (d *Database) deadlock(t *testing.T, tx *sql.Tx, i int, repeat func() error) error {
 	other, err := d.DB.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +164,7 @@ func (d *Database) deadlock(t *testing.T, tx *sql.Tx, i int, update func() error
 	for n := range 50 {
 		send(t, other, fmt.Sprint("INSERT INTO orders VALUES (", 1000*i+n, ")"))
 	}
-	send(t, other, "UPDATE stock SET n = n - 1 WHERE id = 2")
+	send(t, other, update)
 	if d.Setup != "" {
 		send(t, tx, d.Setup)
 	}
@@ -124,7 +182,7 @@ func (d *Database) deadlock(t *testing.T, tx *sql.Tx, i int, update func() error
 			t.Fatal("the other transaction does not wait: ", err)
 		}
 	}
-	err = update()
+	err = repeat()
 	if err := <-ended; err != nil {
 		t.Errorf("the other transaction: %v", err)
 	}

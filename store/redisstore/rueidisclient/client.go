@@ -6,8 +6,10 @@ package rueidisclient
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -20,7 +22,7 @@ import (
 // replicas occupies a connection of its own during that time, and there are
 // ClientOption.BlockingPoolSize of them; on a shared connection every other command would wait,
 // too.
-func New(c rueidis.Client) redisstore.Client { return client{c} }
+func New(c rueidis.Client) redisstore.Client { return &client{Client: c} }
 
 // flushDelay gives a pipeline time to fill while there is more to send, which saves system calls of
 // both sides.
@@ -40,18 +42,25 @@ func Options(o rueidis.ClientOption) rueidis.ClientOption {
 	return o
 }
 
-type client struct{ rueidis.Client }
+type client struct {
+	rueidis.Client
+	ending atomic.Bool // the shared connection is being ended
+}
 
 // Do implements [redisstore.Client]. Nothing is sent twice: the library repeats reads only, and
 // takes none of these for one.
-func (c client) Do(ctx context.Context, key string, command []string, then func(answer any) [][]string) ([]any, error) {
+func (c *client) Do(ctx context.Context, key string, command []string, then func(answer any) [][]string) ([]any, error) {
 	var on rueidis.CommandClient = c.Client
+	hangUp := func() { c.hangUp(ctx) }
 	if then != nil {
 		d, release := c.Client.Dedicate()
 		defer release()
-		on = d
+		on, hangUp = d, d.Close
 	}
 	got, err := answer(on.Do(ctx, c.build(key, command)))
+	if said, ok := errors.AsType[redisstore.ServerError](err); ok && said.Replica() {
+		hangUp()
+	}
 	if err != nil || then == nil {
 		return []any{got}, err
 	}
@@ -69,8 +78,18 @@ func (c client) Do(ctx context.Context, key string, command []string, then func(
 	return all, nil
 }
 
+// hangUp has the server of the shared connection end it, once: the library has no call for that,
+// and dials again by itself. What else is on its way there has not happened, or is told so: the
+// server is a replica.
+func (c *client) hangUp(ctx context.Context) {
+	if c.ending.CompareAndSwap(false, true) {
+		_ = c.Client.Do(ctx, c.B().Arbitrary("QUIT").Build()) // of a cluster it would be any server, which does no harm
+		c.ending.Store(false)
+	}
+}
+
 // Subscribe implements [redisstore.Subscriber], on a connection of its own.
-func (c client) Subscribe(ctx context.Context, channel string, ready func(), heard func(message string)) error {
+func (c *client) Subscribe(ctx context.Context, channel string, ready func(), heard func(message string)) error {
 	d, release := c.Client.Dedicate()
 	defer release()
 	over := d.SetPubSubHooks(rueidis.PubSubHooks{
@@ -93,7 +112,7 @@ func (c client) Subscribe(ctx context.Context, channel string, ready func(), hea
 }
 
 // build marks the word of a command that is its key, if it has one. The key selects the node.
-func (c client) build(key string, words []string) rueidis.Completed {
+func (c *client) build(key string, words []string) rueidis.Completed {
 	at := -1
 	if key != "" {
 		at = slices.Index(words, key)
