@@ -137,7 +137,7 @@ func bind(s Store, tx any) (Store, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: it joins none", ErrForeignTx)
 	}
-	if !reflect.ValueOf(tx).Comparable() { // the claim could not tell whether it is the one of Bind
+	if tx != nil && !reflect.ValueOf(tx).Comparable() { // the claim could not tell whether it is the one of Bind
 		return nil, fmt.Errorf("%w: a %T cannot be compared; use a pointer", ErrForeignTx, tx)
 	}
 	return b.Bind(tx)
