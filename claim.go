@@ -42,6 +42,7 @@ type statement struct {
 	state   State // 0: nothing
 	cause   string
 	overdue bool // and that it has not returned
+	moved   bool // and that the request belongs elsewhere
 }
 
 // claimed is what Close clears of it.
@@ -179,30 +180,37 @@ func (c *Claim) Expires() (at time.Time) {
 // "declined-before-charge"; it must hold nothing of the request.
 //
 // A nil Claim, as [ClaimFrom] returns for a request without a key, ignores all statements.
-func (c *Claim) NotExecuted(cause string) { c.say(Retryable, cause, false) }
+func (c *Claim) NotExecuted(cause string) { c.say(statement{state: Retryable, cause: cause}) }
+
+// NotHere states [Claim.NotExecuted] for a request that has to be sent elsewhere, as by an answer
+// 307 or 308 (RFC 9110 section 15.4.8). Settle then frees the key for any request, whatever its
+// path and payload: the one that comes is the first of a new life of the key.
+func (c *Claim) NotHere(cause string) {
+	c.say(statement{state: Retryable, cause: cause, moved: true})
+}
 
 // Unknown states that the effect may have happened: a timeout, a lost answer. Settle then records
 // the outcome as unknown, and no retry runs until there is evidence. cause is as in
 // [Claim.NotExecuted].
-func (c *Claim) Unknown(cause string) { c.say(Unknown, cause, false) }
+func (c *Claim) Unknown(cause string) { c.say(statement{state: Unknown, cause: cause}) }
 
 // Overdue states [Claim.Unknown] for a handler that has not returned, and may still have its
 // effect. After Settle the claim keeps telling the store so, as long as the process lives:
 // meanwhile the absence of an effect proves nothing (see [Head.Attended]). This ends when the claim
 // is settled again, or with [Claim.Returned].
-func (c *Claim) Overdue(cause string) { c.say(Unknown, cause, true) }
+func (c *Claim) Overdue(cause string) { c.say(statement{state: Unknown, cause: cause, overdue: true}) }
 
 // Completed states that the response is the outcome, whatever its status. It also takes back
 // another statement.
-func (c *Claim) Completed() { c.say(Completed, "", false) }
+func (c *Claim) Completed() { c.say(statement{state: Completed}) }
 
-func (c *Claim) say(s State, cause string, overdue bool) {
+func (c *Claim) say(s statement) {
 	if c == nil { // a request that runs unguarded has no claim
 		return
 	}
 	defer c.mu.Unlock()
 	if c.lock() {
-		c.statement = statement{s, cause, overdue}
+		c.statement = s
 	}
 }
 

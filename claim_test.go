@@ -367,3 +367,33 @@ func TestAClaimKnowsItsUnansweredWrites(t *testing.T) { // I11, W2: a holder nev
 		h.settle(d.Claim)
 	})
 }
+
+// What belongs elsewhere leaves the key to any request: to one with another payload, which is the
+// first of another life, and to one that waits. After bytes of an answer have left it does not.
+func TestNotHereFreesTheKeyForAnyRequest(t *testing.T) { // Q02
+	for _, published := range []bool{false, true} {
+		bubble(t, stet.Config{}, func(h *house) {
+			d := h.begin(request("k"), stet.Execute)
+			before := h.record("k").CreatedAt
+			if published {
+				if err := d.Claim.Publish(h.t.Context()); err != nil {
+					h.t.Fatal(err)
+				}
+			}
+			after(time.Second)
+			d.Claim.NotHere("elsewhere")
+			h.settle(d.Claim)
+			if published {
+				h.begin(request("k"), stet.Unresolved)
+				return
+			}
+			next := h.begin(other("k"), stet.Execute)
+			if got := h.record("k"); !got.CreatedAt.After(before) || got.Attempt != 1 {
+				h.t.Errorf("it goes on as %+v", got)
+			}
+			h.settle(next.Claim)
+			h.begin(other("k"), stet.Replay)
+			h.begin(request("k"), stet.Mismatch)
+		})
+	}
+}

@@ -221,7 +221,7 @@ func (c *Claim) overrun(cause error) {
 	defer c.yield()
 	if c.phase == active {
 		c.overran = true
-		_ = c.settleAs(c.held.parent, statement{Unknown, CauseOf(cause), true}, &Outcome{}) // what could not be stored is kept
+		_ = c.settleAs(c.held.parent, statement{state: Unknown, cause: CauseOf(cause), overdue: true}, &Outcome{}) // what could not be stored is kept
 	}
 }
 

@@ -77,7 +77,7 @@ func (c *Claim) settleAs(ctx context.Context, s statement, o *Outcome) error {
 	if !c.phase.allows(done) {
 		return fmt.Errorf("stet: Settle: %w", errClosed)
 	}
-	b := c.outcome(o, &h, now, s.overdue)
+	b := c.outcome(o, &h, now, s)
 	h.dropAttention()
 	if c.phase == joined {
 		err := c.putIn(ctx, &h, b)
@@ -139,19 +139,21 @@ func (c *Claim) learn(ctx context.Context, l *learned, back bool, err error) err
 // outcome makes h, which has its State, the head of the write that settles the claim, and returns
 // its body. An earlier write that still goes on may use what an earlier call returned: the phase
 // has to allow the write.
-func (c *Claim) outcome(o *Outcome, h *Head, now time.Time, overdue bool) *Body {
+func (c *Claim) outcome(o *Outcome, h *Head, now time.Time, s statement) *Body {
 	h.Took, h.Status, h.Size, h.Kept = now.Sub(c.began), o.Response.Status, o.Size, o.Kept
 	if h.Size == 0 {
 		h.Size = int64(len(o.Response.Body))
 	}
 	switch h.State {
 	case Retryable:
-		h.DueIn = h.Rules.Retain
+		if h.DueIn = h.Rules.Retain; s.moved {
+			h.DueIn = 0
+		}
 		return nil
 	case Unknown:
 		h.DueIn = 0 // a probe may ask at once
 		h.Took = c.worked()
-		if overdue {
+		if s.overdue {
 			h.keepSince(h.CreatedAt.Add(h.Took))
 			h.Took += c.policy.Lease
 		}

@@ -521,3 +521,26 @@ func TestDownstreamKey(t *testing.T) { // N03
 		t.Errorf("the record has %q, %v; the upstream was sent %q", rec.LifeKey(), err, keys[4])
 	}
 }
+
+// A stream of lines reaches the client line by line.
+func TestStreamsOfLines(t *testing.T) { // Q15
+	read := make(chan struct{})
+	r := newRig(t, upstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		_, _ = io.WriteString(w, "1\n")
+		_ = http.NewResponseController(w).Flush()
+		<-read
+		_, _ = io.WriteString(w, "2\n")
+	}), nil)
+	_, in := r.raw("POST / HTTP/1.1\nHost: x\nIdempotency-Key: k\nContent-Length: 2\n\n{}")
+	res := must(http.ReadResponse(in, nil))
+	line := make([]byte, 2)
+	if _, err := io.ReadFull(res.Body, line); err != nil || string(line) != "1\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	close(read)
+	if rest, err := io.ReadAll(res.Body); err != nil || string(rest) != "2\n" {
+		t.Errorf("%q, %v", rest, err)
+	}
+	r.problem(r.post("k", "/", "{}"), stethttp.ResultNotRetained)
+}

@@ -25,7 +25,7 @@ var configBounds = within.For[Config](
 	within.Number("MaxHeader", 1, within.Huge).OrDefault(),
 	within.Duration("BodyTimeout", within.Short, within.Long).OrDefault().Or("stet.Never", stet.Never),
 	within.Duration("MaxRequestAge", within.Short, within.Long).Or("0 for no limit", 0),
-	within.Number("NoStoreStatus[]", 400, 599), // any other says that something happened
+	within.Number("NoStoreStatus[]", 300, 599), // a 2xx says that something happened
 	within.Number("Status.Mismatch", 400, 499).Or("0 for the problem's own", 0),
 	within.Number("Status.InvalidKey", 400, 499).Or("0 for the problem's own", 0),
 	within.Number("Key.Syntax", 0, int64(stet.Opaque)),

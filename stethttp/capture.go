@@ -21,8 +21,8 @@ import (
 
 // capture is the handler's ResponseWriter. It holds the response back until it is stored, and Flush
 // does nothing meanwhile, so that no status leaves before the record is durable. A response that
-// cannot be held, because it is an event stream or over the limit, is announced in the record first
-// and then passed on while it is written.
+// cannot be held, because it is a stream or over the limit, is announced in the record first and
+// then passed on while it is written.
 type capture struct {
 	x *exchange
 	w http.ResponseWriter
@@ -37,6 +37,7 @@ type capture struct {
 	oversize bool
 	tooMuch  bool // it would have to leave before the commit; see Atomic
 	refused  bool // the held response is a refusal by Guard.Refuse
+	lines    bool // it is a stream of lines as soon as it is flushed
 
 	tx     stet.Transaction // of [Atomic], until it ends; guarded by mu
 	back   atomic.Bool      // the handler has returned or panicked: it works no more
@@ -117,7 +118,8 @@ func (c *capture) begin(status int) {
 	if c.x.g.cfg.requestIDs() {
 		c.sent = c.x.identified(c.sent)
 	}
-	if status == http.StatusSwitchingProtocols || isEventStream(c.header) {
+	var events bool
+	if events, c.lines = streams(c.header); status == http.StatusSwitchingProtocols || events {
 		c.stream()
 	}
 }
@@ -132,13 +134,18 @@ func declared(h http.Header) int64 {
 	return -1
 }
 
-func isEventStream(h http.Header) bool {
+// lineTypes are of streams whose messages are lines. Answers have them, too, that are short and
+// have an end: such a stream is one that has no length and is flushed.
+var lineTypes = []string{"application/x-ndjson", "application/ndjson", "application/jsonl", "application/stream+json"}
+
+// streams reports whether an answer is a stream of events, or may be one of lines.
+func streams(h http.Header) (events, lines bool) {
 	v := h.Get("Content-Type")
-	if len(v) < len("text/event-stream") {
-		return false
+	if len(v) < len("application/jsonl") { // the shortest
+		return false, false
 	}
 	mt, _, err := mime.ParseMediaType(v)
-	return err == nil && mt == "text/event-stream"
+	return err == nil && mt == "text/event-stream", err == nil && slices.Contains(lineTypes, mt) && declared(h) < 0
 }
 
 func bodyAllowed(status int) bool {
@@ -226,14 +233,17 @@ func (c *capture) pass(p []byte) (int, error) {
 	return n, err
 }
 
-// Flush implements [http.Flusher]. It flushes a response that is being streamed, and does nothing
-// for one that is held.
+// Flush implements [http.Flusher]. It flushes a response that is being streamed, begins to stream
+// one whose messages are lines, and does nothing for one that is held.
 func (c *capture) Flush() { _ = c.FlushError() }
 
 // FlushError is Flush for [http.ResponseController].
 func (c *capture) FlushError() error {
 	c.lock()
 	defer c.mu.Unlock()
+	if c.lines && c.phase().collects() {
+		c.stream()
+	}
 	if c.phase() != streaming {
 		return nil
 	}

@@ -67,7 +67,7 @@ type Config struct {
 	// and the outcome is unknown unless the handler has stated it. It is for handlers that pass
 	// requests on.
 	TrustHeader   string
-	NoStoreStatus []int // statuses that mean nothing happened; default 401, 403, 407, 408, 425, 429; empty, non-nil: none
+	NoStoreStatus []int // statuses that mean nothing happened; from 300; default 401, 403, 407, 408, 421, 425, 429; empty, non-nil: none
 	// Status changes statuses of the layer's own answers, as profiles do: 400 to 499. Zero stands
 	// for that of the problem.
 	Status struct{ Mismatch, InvalidKey int }
@@ -239,7 +239,7 @@ func (c Config) withDefaults(engine stet.Policy) Config {
 		Route:           "default",
 		EnabledMethods:  []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete},
 		RequiredMethods: []string{http.MethodPost, http.MethodPatch},
-		NoStoreStatus:   []int{401, 403, 407, 408, 425, 429},
+		NoStoreStatus:   []int{401, 403, 407, 408, 421, 425, 429},
 		Policy:          engine,
 		MinTTL:          time.Hour,
 		MaxTTL:          30 * 24 * time.Hour,

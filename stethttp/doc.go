@@ -19,8 +19,9 @@
 // one database transaction with its record.
 //
 // A response is sent when the handler returns; Flush does nothing before that. Server-sent events,
-// and responses over MaxResponse, are passed on while they are written. Such a response is not
-// kept, and a retry is told so.
+// streams of lines that are flushed (application/x-ndjson, application/ndjson, application/jsonl,
+// application/stream+json, without a Content-Length), and responses over MaxResponse, are passed on
+// while they are written. Such a response is not kept, and a retry is told so.
 //
 // A framework that does not use net/http needs a bridge; docs/http.md has several. If a handler
 // answers where the middleware cannot see it, its run ends as unknown: see [CauseElsewhere].

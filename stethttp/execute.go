@@ -222,6 +222,10 @@ func (x *exchange) state() {
 	case c.phase().timedOut() && (!c.goesOn || c.refused): // after the time is over, a status alone proves nothing
 	default:
 		said := x.says()
+		if said == 0 && c.phase() == holding && x.redirects() {
+			x.claim.NotHere(causeElsewhere)
+			return
+		}
 		if said == 0 && c.phase() != holding && x.lasts() && x.claim.Ended() != nil { // the record says unknown
 			said = stet.Completed
 		}
@@ -249,6 +253,14 @@ func (x *exchange) says() stet.State {
 		return stet.Unknown
 	}
 	return 0
+}
+
+// redirects reports whether the answer sends the client elsewhere with the same request, which has
+// not been carried out here (RFC 9110 sections 15.4.8 and 15.4.9).
+func (x *exchange) redirects() bool {
+	status := x.cap.status
+	_, named := x.g.cfg.StatusOutcome[status]
+	return (status == http.StatusTemporaryRedirect || status == http.StatusPermanentRedirect) && !named
 }
 
 // finishAnswered settles a run whose handler returned after the client was answered without it. A

@@ -63,6 +63,8 @@ func (x *exchange) declare(s stet.State, cause string) {
 const (
 	causeStated = "stated" // in Stet-Outcome
 	causeStatus = "status" // by its status alone
+
+	causeElsewhere = "elsewhere" // by a redirection: the request belongs elsewhere
 )
 
 // relay tells a layer in front the outcome of a run that was refused in the layer's place, because

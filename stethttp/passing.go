@@ -169,7 +169,7 @@ func (c *responseCopy) begin(status int) {
 	c.status = status
 	if h := c.w.Header(); !c.over {
 		c.as.sent = fieldsOf(h, nil)
-		if isEventStream(h) { // which is never kept
+		if events, lines := streams(h); events || lines { // which is not kept: of lines, if it is flushed
 			c.as.move(publish)
 			c.as.move(published)
 		}

@@ -87,9 +87,9 @@ var kinds = map[Code]kind{
 	Unauthenticated: {401, "unauthenticated", false, reuse, "The request does not say whose it is",
 		"Idempotency keys belong to a principal, and this request names none. Authenticate, and send it " +
 			"again with the same key."},
-	KeyReused: {422, "conflict", false, rotate, "Idempotency-Key was used for another request",
-		"This Idempotency-Key was first sent with another request. Use a new key for a new request; to " +
-			"retry, repeat the first request unchanged."},
+	KeyReused: {422, "conflict", false, stop, "Idempotency-Key was used for another request",
+		"This Idempotency-Key was first sent with another request. If this is a retry, repeat the first " +
+			"request unchanged: with a new key it would happen twice. Use a new key only for a new operation."},
 	InProgress: {409, "in_progress", true, reuse, "A request with this Idempotency-Key is running",
 		"The first request with this Idempotency-Key has not ended. Ask again later with the same key."},
 	OutcomeUnknown: {409, "unknown", true, reuse, "The outcome of the first request is not known",

@@ -34,6 +34,7 @@ var causes = map[string][2]string{
 	"given-up":           {"it was given up before anything ran", "they were given up before anything ran"},
 	"hijacked":           {"the handler took the connection over", "the handlers took the connections over"},
 	"client-gone":        {"the client went away while it ran", "the clients went away while they ran"},
+	"elsewhere":          {"it was sent elsewhere", "they were sent elsewhere"},
 	"rolled-back":        {"its transaction was rolled back", "their transactions were rolled back"},
 	"transaction-ended":  {"its transaction ended before its end", "their transactions ended before their end"},
 	"error":              {"the handler returned an error", "the handlers returned errors"},

@@ -34,7 +34,7 @@ type Policy struct {
 	MaxHeaderBytes   int64   `yaml:"max_header_bytes" is:"MaxHeader" dialect:"" default:"65536" min:"1" doc:"maximum size of the stored response headers" unit:"bytes" reload:"live"`
 	MaxRequestAge    Seconds `yaml:"max_request_age_s" is:"MaxRequestAge" dialect:"" default:"0" min:"0" doc:"maximum age of a request; above 0, Idempotency-First-Sent is required; an older request, or one sent more than five minutes ahead of this clock, gets 412 request-too-old" reload:"live"`
 	EarlyData        bool    `yaml:"early_data" is:"EarlyData" dialect:"" default:"false" doc:"true: a keyed request with Early-Data: 1 gets 425" reload:"live"`
-	NoStoreStatus    []int   `yaml:"no_store_status" is:"NoStoreStatus" dialect:"" default:"401,403,407,408,425,429" min:"400" max:"599" doc:"statuses that mean that nothing happened; they are not stored" unit:"HTTP status" reload:"live"`
+	NoStoreStatus    []int   `yaml:"no_store_status" is:"NoStoreStatus" dialect:"" default:"401,403,407,408,421,425,429" min:"300" max:"599" doc:"statuses that mean that nothing happened; they are not stored" unit:"HTTP status" reload:"live"`
 
 	Status      status      `yaml:"status" dialect:""`
 	Key         key         `yaml:"key" dialect:""`

@@ -22,7 +22,7 @@ var casesFX = []Case{
 		}
 	}},
 	{ID: "FX-02", Run: func(c *C) {
-		for _, status := range []int{401, 403, 407, 408, 425, 429} {
+		for _, status := range []int{401, 403, 407, 408, 421, 425, 429} {
 			d := c.Named(status)
 			first := d.POST(fmt.Sprintf("/fx/status/%d", status)).First(status)
 			first.Lacks(expires)

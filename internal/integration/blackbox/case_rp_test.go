@@ -78,11 +78,19 @@ var casesRP = []Case{
 		}
 	}},
 	{ID: "RP-10", Run: func(c *C) {
-		for _, status := range []int{301, 302, 303, 307, 308} {
+		for _, status := range []int{301, 302, 303} {
 			d := c.Named(status)
 			_, second := d.Twice(status, fmt.Sprintf("/fx/status/%d", status))
 			second.Has("Location", "/elsewhere")
 			d.Effects(1)
+		}
+		for _, status := range []int{307, 308} { // the request belongs elsewhere: it is no result (Q02)
+			d := c.Named(status)
+			path := fmt.Sprintf("/fx/status/%d", status)
+			d.POST(path).First(status).Has("Location", "/elsewhere").Lacks(expires)
+			d.POST(path).First(status)
+			d.POST("/fx/json").First(201)
+			d.Effects(3)
 		}
 	}},
 	{ID: "RP-11", Run: func(c *C) {

@@ -165,7 +165,7 @@ func TestPeer_FlushThenMore(t *testing.T) {
 // T10: an expired token pinned its 401 to the key for a day.
 func TestPeer_TransientStatusPoisonsKey(t *testing.T) {
 	inMemory(t, "", 0, func(c *C) {
-		for _, status := range []int{401, 403, 407, 408, 425, 429} {
+		for _, status := range []int{401, 403, 407, 408, 421, 425, 429} {
 			d := c.Named(status)
 			done := d.POST(fmt.Sprintf("/fx/script/%d,201", status)).First(status).Retry().First(201)
 			done.Retry().Replays(done)

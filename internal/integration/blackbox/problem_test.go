@@ -20,7 +20,7 @@ var problems = map[string]problem{
 	"missing-key":          {status: 400},
 	"invalid-key":          {status: 400, action: "rotate"},
 	"unauthenticated":      {status: 401, action: "reuse"},
-	"key-reused":           {status: 422, action: "rotate"},
+	"key-reused":           {status: 422, action: "stop"},
 	"in-progress":          {status: 409, retryable: true, action: "reuse", wait: true},
 	"outcome-unknown":      {status: 409, retryable: true, action: "reuse", wait: true},
 	"result-not-retained":  {status: 409, action: "stop"},

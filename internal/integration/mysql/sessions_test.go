@@ -259,6 +259,34 @@ func TestNewConnectionsAreSetUp(t *testing.T) { // S02
 	}
 }
 
+// A server whose sessions have no autocommit, or read only: what is listed is of now, on the
+// connections that are there already, too, and none of them stays in a transaction.
+func TestReadersSeeWhatIsThere(t *testing.T) { // Q05, Q18
+	t.Parallel()
+	addr := testserver.NewMariaDB(t).Addr
+	for _, setting := range []string{"autocommit = 0", "tx_read_only = 1"} {
+		t.Run(setting, func(t *testing.T) {
+			root := fresh(t, addr)
+			db := migrated(t, root)
+			other := over(t, connect(t, root+"?autocommit=1&tx_read_only=0"))
+			execute(t, db, "SET GLOBAL "+setting)
+			defer execute(t, db, "SET GLOBAL autocommit = 1, tx_read_only = 0")
+			s := over(t, connect(t, user(t, db, root, "plain", plainRights)))
+			create(t, s, "of its own")
+			for n := range 4 {
+				listed, _, err := s.List(t.Context(), stet.Query{Limit: stet.DefaultLimit})
+				if err != nil || len(listed) != n+1 {
+					t.Errorf("%d records are listed, %v; there are %d", len(listed), err, n+1)
+				}
+				create(t, other, fmt.Sprint("k", n))
+			}
+			if open := texts(t, db, "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx"); len(open) > 0 {
+				t.Errorf("transactions stay open: %q", open)
+			}
+		})
+	}
+}
+
 // unseen checks that what another transaction has not committed is not seen.
 func unseen(t testing.TB, s stet.Store, db *sql.DB, h stet.Head) {
 	t.Helper()
