@@ -63,7 +63,7 @@ func TestStreamsOfLines(t *testing.T) { // Q15
 			if rest, err := io.ReadAll(in); string(rest) != "2\n" || err != nil {
 				t.Errorf("then %q, %v", rest, err)
 			}
-			again := r.post("k", "{}")
+			again := r.postTo("/", "k")
 			if c.streams {
 				r.want(again, 409, stethttp.ResultNotRetained)
 			} else if body, _ := io.ReadAll(again.Body); again.StatusCode != 200 || string(body) != "1\n2\n" {

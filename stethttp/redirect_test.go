@@ -92,7 +92,8 @@ func TestAtomicRedirects(t *testing.T) { // Q02
 	}
 }
 
-// One that waits for a request that is sent elsewhere looks again, and is sent there, too.
+// One that waits for a request that is sent elsewhere has nothing to wait for any more, and is sent
+// there when it asks again.
 func TestWaitersOfARedirection(t *testing.T) { // Q02
 	synctest.Test(t, func(t *testing.T) {
 		going := make(chan struct{})
@@ -100,16 +101,17 @@ func TestWaitersOfARedirection(t *testing.T) { // Q02
 			<-going
 			slashed(307)(w, req)
 		})
-		answers := make(chan *http.Response, 2)
-		for range 2 {
-			go func() { answers <- r.postTo("/pay", "k") }()
-			synctest.Wait()
-		}
+		first, waiter := make(chan *http.Response, 1), make(chan *http.Response, 1)
+		go func() { first <- r.postTo("/pay", "k") }()
+		synctest.Wait()
+		go func() { waiter <- r.postTo("/pay", "k") }()
+		synctest.Wait()
 		close(going)
-		for range 2 {
-			r.want(<-answers, 307, "")
-		}
-		r.wantRuns(2)
+		r.want(<-first, 307, "")
+		r.want(<-waiter, 409, stethttp.InProgress)
+		r.wantRuns(1)
+		r.want(r.postTo("/pay", "k"), 307, "")
+		r.want(r.postTo("/pay/", "k"), 201, "")
 	})
 }
 

@@ -187,7 +187,7 @@ func TestHandler(t *testing.T) {
 	}
 	w := get("/stet/problems/key-reused")
 	for _, want := range []string{"<title>key-reused</title>", "<h2>If you send the request</h2>", "<code>mismatch</code>", "<b>Idempotency-Key was used",
-		"<li>Use a new key for a new operation.", "<code>body: jcs</code>"} {
+		"<li>Use a new key only for a new operation.", "<code>body: jcs</code>"} {
 		if !strings.Contains(w.Body.String(), want) {
 			t.Errorf("the page has no %s:\n%s", want, w.Body)
 		}

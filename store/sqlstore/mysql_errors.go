@@ -69,7 +69,7 @@ var mysqlMends = map[int]string{
 	1226:             "this user has used up what it may in an hour, or its connections; ALTER USER … WITH MAX_USER_CONNECTIONS 0, and so for what is per hour",
 	mysqlReadOnly:    "the server is read_only: it is a replica, perhaps; connect to the primary",
 	mysqlByStatement: "the server has binlog_format STATEMENT, and takes no write at READ COMMITTED; SET GLOBAL binlog_format = 'ROW', and in its configuration",
-	1792:             "the transaction is READ ONLY",
+	1792:             "the session is read only; set tx_read_only=0 (in MySQL transaction_read_only=0) in the data source name, or for the server",
 	1969:             "it took longer than the server's max_statement_time; raise that",
 	1836:             "the server is read_only: it is being upgraded or is a replica, perhaps; connect to the primary",
 	1044:             "this user may not use the database; GRANT it",

@@ -304,10 +304,12 @@ func (s *mysql) asking(ctx context.Context, f func(on asker) error) error {
 	return s.lookUps.with(ctx, func(c *lane) error { return f(c.raw) })
 }
 
+// reader reads on the store's own connections: those of the pool have the settings of the user's,
+// by which a list may be one of a while ago (Q05).
 func (s *mysql) reader() *sqltext.Reader {
 	return &sqltext.Reader{Dialect: sqltext.MySQLDialect,
 		Run: func(ctx context.Context, statement string, args []any, row func(sqltext.Scanner) error) error {
-			return s.asking(ctx, func(on asker) error { return readMySQL(on).Run(ctx, statement, args, row) })
+			return s.lookUps.with(ctx, func(c *lane) error { return readMySQL(c.raw).Run(ctx, statement, args, row) })
 		}}
 }
 

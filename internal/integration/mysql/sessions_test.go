@@ -103,7 +103,7 @@ func TestSessionsAreSetUp(t *testing.T) {
 		"clock":            {"init_connect = 'SET timestamp = 1000000000'", "init_connect = ''", "clock"},
 		"isolation":        {"tx_isolation = 'SERIALIZABLE'", "tx_isolation = 'REPEATABLE-READ'", ""},
 		"dirty reads":      {"tx_isolation = 'READ-UNCOMMITTED'", "tx_isolation = 'REPEATABLE-READ'", ""},
-		"read only":        {"init_connect = 'SET SESSION TRANSACTION READ ONLY'", "init_connect = ''", "READ ONLY"},
+		"read only":        {"init_connect = 'SET SESSION TRANSACTION READ ONLY'", "init_connect = ''", "the session is read only"},
 		"safe updates":     {"init_connect = 'SET sql_safe_updates = 1'", "init_connect = ''", ""},
 		"select limit":     {"sql_select_limit = 1", "sql_select_limit = DEFAULT", "sql_select_limit"},
 		"joins":            {"init_connect = 'SET sql_big_selects = 0, max_join_size = 1'", "init_connect = ''", "sql_big_selects"},
@@ -259,8 +259,9 @@ func TestNewConnectionsAreSetUp(t *testing.T) { // S02
 	}
 }
 
-// A server whose sessions have no autocommit, or read only: what is listed is of now, on the
-// connections that are there already, too, and none of them stays in a transaction.
+// A server whose new sessions have no autocommit, or read only: what is listed is of now, and no
+// connection stays in a transaction. A store that is opened on such sessions is refused, with the
+// setting.
 func TestReadersSeeWhatIsThere(t *testing.T) { // Q05, Q18
 	t.Parallel()
 	addr := testserver.NewMariaDB(t).Addr
@@ -268,11 +269,14 @@ func TestReadersSeeWhatIsThere(t *testing.T) { // Q05, Q18
 		t.Run(setting, func(t *testing.T) {
 			root := fresh(t, addr)
 			db := migrated(t, root)
-			other := over(t, connect(t, root+"?autocommit=1&tx_read_only=0"))
+			other, s := over(t, db), over(t, connect(t, user(t, db, root, "plain", plainRights)))
 			execute(t, db, "SET GLOBAL "+setting)
 			defer execute(t, db, "SET GLOBAL autocommit = 1, tx_read_only = 0")
-			s := over(t, connect(t, user(t, db, root, "plain", plainRights)))
-			create(t, s, "of its own")
+			execute(t, db, "KILL USER plain") // its next connections have the setting
+			eventually(t, "it goes on", func() bool {
+				_, err := s.Create(within(t, time.Second), named("first"))
+				return err == nil
+			})
 			for n := range 4 {
 				listed, _, err := s.List(t.Context(), stet.Query{Limit: stet.DefaultLimit})
 				if err != nil || len(listed) != n+1 {
@@ -282,6 +286,10 @@ func TestReadersSeeWhatIsThere(t *testing.T) { // Q05, Q18
 			}
 			if open := texts(t, db, "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx"); len(open) > 0 {
 				t.Errorf("transactions stay open: %q", open)
+			}
+			_, err := sqlstore.Open(t.Context(), connect(t, strings.Replace(root, "root@", "plain@", 1)), sqlstore.Config{Dialect: sqlstore.MySQL})
+			if name, _, _ := strings.Cut(setting, " "); err == nil || !strings.Contains(err.Error(), "set "+name) {
+				t.Errorf("Open: %v", err)
 			}
 		})
 	}
