@@ -532,7 +532,7 @@ func TestStreamsOfLines(t *testing.T) { // Q15
 		<-read
 		_, _ = io.WriteString(w, "2\n")
 	}), nil)
-	_, in := r.raw("POST / HTTP/1.1\nHost: x\nIdempotency-Key: k\nContent-Length: 2\n\n{}")
+	_, in := r.raw("POST / HTTP/1.1\nHost: x\nIdempotency-Key: k\nContent-Type: application/json\nContent-Length: 2\n\n{}")
 	res := must(http.ReadResponse(in, nil))
 	line := make([]byte, 2)
 	if _, err := io.ReadFull(res.Body, line); err != nil || string(line) != "1\n" {
