@@ -284,8 +284,15 @@ func TestReadersSeeWhatIsThere(t *testing.T) { // Q05, Q18
 				}
 				create(t, other, fmt.Sprint("k", n))
 			}
-			if open := texts(t, db, "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx"); len(open) > 0 {
-				t.Errorf("transactions stay open: %q", open)
+			open := func() []string { // those of 0 are the server's own
+				return texts(t, db, "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx WHERE trx_mysql_thread_id > 0")
+			}
+			tick := time.NewTicker(250 * time.Millisecond) // the table is not renewed as long as it is read more often than each 100 ms
+			defer tick.Stop()
+			for over := within(t, 10*time.Second); len(open()) > 0 && over.Err() == nil; <-tick.C { // one may be on its way
+			}
+			if left := open(); len(left) > 0 {
+				t.Errorf("transactions stay open: %q", left)
 			}
 			_, err := sqlstore.Open(t.Context(), connect(t, strings.Replace(root, "root@", "plain@", 1)), sqlstore.Config{Dialect: sqlstore.MySQL})
 			if name, _, _ := strings.Cut(setting, " "); err == nil || !strings.Contains(err.Error(), "set "+name) {
