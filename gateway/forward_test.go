@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/gateway"
@@ -529,7 +530,11 @@ func TestStreamsOfLines(t *testing.T) { // Q15
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		_, _ = io.WriteString(w, "1\n")
 		_ = http.NewResponseController(w).Flush()
-		<-read
+		select {
+		case <-read:
+		case <-time.After(patience):
+			t.Error("the line does not reach the client")
+		}
 		_, _ = io.WriteString(w, "2\n")
 	}), nil)
 	_, in := r.raw("POST / HTTP/1.1\nHost: x\nIdempotency-Key: k\nContent-Type: application/json\nContent-Length: 2\n\n{}")

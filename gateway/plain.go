@@ -165,8 +165,8 @@ func plainText(s string) bool {
 // exchange sends a plain request and forwards its answer if that is plain, too. It reports false if
 // it has left something to do. Then a.asked is the connection on which the answer is; or nil if the
 // upstream had ended the connection, and the request may be sent again (RFC 9110 section 9.2.2), or
-// has asked for a length. If left is not 0, the answer is plain and the request's time was over while its body came: so much
-// of it is left to pass on.
+// has asked for a length. If left is not 0, the answer is plain and the request's time was over
+// while its body came: so much of it is left to pass on.
 func (g *Gateway) exchange(w http.ResponseWriter, r *http.Request, a *attempt, m *request) (left int64, done bool) {
 	c, err := g.transport.send(a, m.Bytes())
 	m.reuse()

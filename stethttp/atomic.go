@@ -113,7 +113,7 @@ func (x *exchange) rollBack() {
 	case x.claim.Stated() == stet.Unknown:
 	case errors.Is(err, stet.ErrTxEnded) && !x.vouched:
 		x.claim.Unknown(stet.CauseTxEnded)
-	case x.claim.Stated() == stet.Retryable && x.redirects(): // which frees the key for more
+	case x.claim.Stated() == stet.Retryable: // by the handler, which may have freed the key for any request
 	default:
 		x.claim.NotExecuted(stet.CauseRolledBack)
 	}

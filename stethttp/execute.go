@@ -222,14 +222,13 @@ func (x *exchange) state() {
 	case c.phase().timedOut() && (!c.goesOn || c.refused): // after the time is over, a status alone proves nothing
 	default:
 		said := x.says()
-		if said == 0 && c.phase() == holding && x.redirects() {
-			x.claim.NotHere(causeElsewhere)
-			return
-		}
 		if said == 0 && c.phase() != holding && x.lasts() && x.claim.Ended() != nil { // the record says unknown
 			said = stet.Completed
 		}
 		x.declare(said, causeStatus)
+	}
+	if x.claim.Stated() == stet.Retryable && x.redirects() { // the request has to find the key free there
+		x.claim.NotHere(causeElsewhere)
 	}
 }
 
@@ -247,7 +246,7 @@ func (x *exchange) says() stet.State {
 		return 0
 	case named:
 		return means
-	case slices.Contains(x.g.cfg.NoStoreStatus, status), status >= 500 && x.g.cfg.On5xx == ReleaseFailure:
+	case x.redirects() && x.cap.phase() == holding, slices.Contains(x.g.cfg.NoStoreStatus, status), status >= 500 && x.g.cfg.On5xx == ReleaseFailure:
 		return stet.Retryable
 	case status >= 500 && x.g.cfg.On5xx == UnknownFailure:
 		return stet.Unknown
@@ -258,9 +257,7 @@ func (x *exchange) says() stet.State {
 // redirects reports whether the answer sends the client elsewhere with the same request, which has
 // not been carried out here (RFC 9110 sections 15.4.8 and 15.4.9).
 func (x *exchange) redirects() bool {
-	status := x.cap.status
-	_, named := x.g.cfg.StatusOutcome[status]
-	return (status == http.StatusTemporaryRedirect || status == http.StatusPermanentRedirect) && !named
+	return x.cap.status == http.StatusTemporaryRedirect || x.cap.status == http.StatusPermanentRedirect
 }
 
 // finishAnswered settles a run whose handler returned after the client was answered without it. A

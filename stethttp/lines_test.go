@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stet-dev/stet/stethttp"
 )
@@ -40,7 +41,11 @@ func TestStreamsOfLines(t *testing.T) { // Q15
 						_ = http.NewResponseController(w).Flush()
 					}
 					if c.streams && line == "1\n" {
-						<-read // the client has it, while this runs
+						select {
+						case <-read: // the client has it, while this runs
+						case <-time.After(10 * time.Second):
+							t.Error("the line does not reach the client")
+						}
 					}
 				}
 			})

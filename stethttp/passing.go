@@ -169,7 +169,7 @@ func (c *responseCopy) begin(status int) {
 	c.status = status
 	if h := c.w.Header(); !c.over {
 		c.as.sent = fieldsOf(h, nil)
-		if events, lines := streams(h); events || lines { // which is not kept: of lines, if it is flushed
+		if events, lines := streams(h); events || lines { // which is not kept; one of lines is taken to be flushed
 			c.as.move(publish)
 			c.as.move(published)
 		}

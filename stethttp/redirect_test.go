@@ -61,19 +61,43 @@ func TestRedirectsForgetTheKey(t *testing.T) { // Q02
 // A client that follows a redirection by itself pays once.
 func TestClientsFollowWithTheirKey(t *testing.T) { // Q02
 	r := newRig(t, stethttp.Config{}, slashed(308))
-	url := serve(t, r.handler)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/pay", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Idempotency-Key", "k")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	r.want(resp, 201, "")
+	ask(t, serve(t, r.handler)+"/pay", "{}", key1).want(t, 201, "")
 	r.wantRuns(2)
+}
+
+// An API that states what its redirection means, and one whose handler says so in Go, free the key
+// as well: what was stated is that nothing happened here.
+func TestStatedRedirections(t *testing.T) { // Q02
+	for name, c := range map[string]stethttp.Config{
+		"by the API":    {},
+		"by the status": {NoStoreStatus: []int{307}},
+		"by the policy": {StatusOutcome: map[int]stet.State{307: stet.Retryable}},
+	} {
+		r := newRig(t, c, func(w http.ResponseWriter, req *http.Request) {
+			if name == "by the API" && req.URL.Path == "/pay" {
+				w.Header().Set("Stet-Outcome", "not-executed")
+			}
+			slashed(307)(w, req)
+		})
+		r.want(r.postTo("/pay", "k"), 307, "")
+		if got := r.postTo("/pay/", "k"); got.StatusCode != 201 {
+			t.Errorf("%s: then %d", name, got.StatusCode)
+		}
+	}
+	b := newBank()
+	r := &rig{t: t, handler: till(t, b, stethttp.Config{}, func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == "/pay" {
+			stet.ClaimFrom(req.Context()).NotHere("moved")
+			w.WriteHeader(http.StatusConflict)
+			return
+		}
+		created(w, req)
+	})}
+	r.want(r.postTo("/pay", "k"), 409, "")
+	r.want(r.postTo("/pay/", "k"), 201, "")
+	if b.charges != 1 {
+		t.Errorf("%d charges", b.charges)
+	}
 }
 
 // In a transaction nothing of the redirected request is committed.

@@ -51,7 +51,7 @@ type client struct {
 // takes none of these for one.
 func (c *client) Do(ctx context.Context, key string, command []string, then func(answer any) [][]string) ([]any, error) {
 	var on rueidis.CommandClient = c.Client
-	hangUp := func() { c.hangUp(ctx) }
+	hangUp := func() { c.hangUp(ctx, key) }
 	if then != nil {
 		d, release := c.Client.Dedicate()
 		defer release()
@@ -81,9 +81,9 @@ func (c *client) Do(ctx context.Context, key string, command []string, then func
 // hangUp has the server of the shared connection end it, once: the library has no call for that,
 // and dials again by itself. What else is on its way there has not happened, or is told so: the
 // server is a replica.
-func (c *client) hangUp(ctx context.Context) {
+func (c *client) hangUp(ctx context.Context, key string) {
 	if c.ending.CompareAndSwap(false, true) {
-		_ = c.Client.Do(ctx, c.B().Arbitrary("QUIT").Build()) // of a cluster it would be any server, which does no harm
+		_ = c.Client.Do(ctx, c.build(key, []string{"QUIT", key})) // the key leads to that server, of which QUIT takes no notice
 		c.ending.Store(false)
 	}
 }
