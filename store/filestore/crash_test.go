@@ -3,6 +3,7 @@
 package filestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -151,6 +153,44 @@ func TestWriteUnderWayBecomesDue(t *testing.T) { // an entry stands before its r
 	d.close()
 	if heads := h.due(); len(heads) != 1 {
 		t.Errorf("%d are due, want 1", len(heads))
+	}
+}
+
+// A child process has a copy of every open file until it runs its program, and with a copy the lock
+// goes on. The copies here are those of children that were started while a file was synced.
+func TestAChildThatIsBeingStartedHoldsNoLock(t *testing.T) {
+	h := newHouse(t)
+	h.fsync = func(f *os.File) error {
+		c, err := f.SyscallConn()
+		if err != nil {
+			return err
+		}
+		failed := c.Control(func(fd uintptr) {
+			var copied int
+			if copied, err = syscall.Dup(int(fd)); err == nil {
+				t.Cleanup(func() { _ = syscall.Close(copied) })
+			}
+		})
+		return cmp.Or(failed, err, f.Sync())
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	r := h.create("k", 0)
+	if heads := h.due(); len(heads) != 1 {
+		t.Errorf("%d are due, want the record that was created", len(heads))
+	}
+	head := noted(r, "seen")
+	if _, err := h.Replace(ctx, r.Version, head, nil); err != nil {
+		t.Errorf("a record that was created: %v", err)
+	}
+	if _, err := h.Replace(ctx, r.Version, head, nil); !errors.Is(err, stet.ErrStale) {
+		t.Errorf("a record that was replaced: %v, want ErrStale", err)
+	}
+	if changes, _, err := h.History(ctx, stet.HistoryQuery{}); err != nil || len(changes) != 1 {
+		t.Errorf("%d changes are in the history (%v), want 1", len(changes), err)
+	}
+	if err := h.Delete(ctx, r.ID, head.Version); err != nil {
+		t.Errorf("a record that was replaced with a note: %v", err)
 	}
 }
 

@@ -45,7 +45,7 @@ func (s *Store) draft(r *stet.Record, name string) (*draft, error) {
 		err = fmt.Errorf("%w: %w", stet.ErrRefused, err)
 	}
 	if err != nil {
-		return nil, errors.Join(err, d.discard(), d.f.Close())
+		return nil, errors.Join(err, d.discard(), release(d.f))
 	}
 	return d, nil
 }
@@ -66,7 +66,7 @@ func (s *Store) temp() (f *os.File, name string, err error) {
 		if ok {
 			return f, name, nil
 		}
-		if err := errors.Join(ignore(err, stet.ErrNotFound), s.remove(name), f.Close()); err != nil {
+		if err := errors.Join(ignore(err, stet.ErrNotFound), s.remove(name), release(f)); err != nil {
 			return nil, "", err
 		}
 	}
@@ -99,7 +99,7 @@ func (d *draft) discard() error {
 }
 
 // close releases the lock, so that the record may be read.
-func (d *draft) close() { _ = d.f.Close() } // synced before
+func (d *draft) close() { _ = release(d.f) } // synced before
 
 // settle syncs the change of the record's name. If that fails, what the disk holds is unknown,
 // while every reader would take the new name for a fact. Therefore the store stops (W28).

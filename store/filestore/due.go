@@ -192,7 +192,7 @@ func (s *Store) tidy(e *entry) error {
 	if err != nil {
 		return ignore(err, fs.ErrNotExist)
 	}
-	defer func() { _ = f.Close() }()
+	defer func() { _ = release(f) }()
 	if ok, err := exclusive.try(f); err != nil || !ok {
 		return err
 	}

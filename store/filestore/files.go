@@ -68,10 +68,14 @@ func (s *Store) tryOpen(name string, l lock) (*os.File, error) {
 		err = s.still(at, f)
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, errors.Join(err, release(f))
 	}
 	return f, nil
 }
+
+// release ends the lock of a file, and closes it. Closing alone leaves the lock, for a moment, to a
+// child process that is being started: until it runs its program, it has a copy of every open file.
+func release(f *os.File) error { return errors.Join(none.wait(f), f.Close()) }
 
 // missing returns why a record could not be opened. Something that is not a regular file is not a
 // record, but it takes the key.

@@ -100,7 +100,7 @@ func (s *Store) prepare() (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.use.Close())
+			err = errors.Join(err, release(s.use))
 		}
 	}()
 	alone, err := exclusive.try(s.use)
@@ -139,7 +139,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
-	return errors.Join(s.use.Close(), s.root.Close())
+	return errors.Join(release(s.use), s.root.Close())
 }
 
 // now reads the store's clock.

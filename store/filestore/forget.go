@@ -112,7 +112,7 @@ func (s *Store) rewrite(ctx context.Context, verb string, by editor) (int, error
 		if err != nil {
 			return 0, err
 		}
-		defer func() { _ = f.Close() }() // synced before
+		defer func() { _ = release(f) }() // synced before
 		next := header{Schema: schema, Rewritten: old.Rewritten + 1, Trimmed: old.Trimmed}
 		if n, err = next.fill(ctx, f, old, by); err == nil && n > 0 {
 			err = s.fsync(f)

@@ -232,7 +232,7 @@ func (s *Store) audit(flag int, l lock) (*audit, error) {
 }
 
 // close releases the lock. What was written was synced before.
-func (a *audit) close() { _ = a.Close() }
+func (a *audit) close() { _ = release(a.File) }
 
 // measure finds the lines. An incomplete one, which a crash may have left at the end, is none; a
 // complete line whose last byte is another one than it was is none that a crash left.

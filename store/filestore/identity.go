@@ -162,7 +162,7 @@ func (s *Store) put(at string, b []byte) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }() // synced before
+	defer func() { _ = release(f) }() // synced before
 	if _, err = f.Write(b); err == nil {
 		err = s.fsync(f)
 	}
@@ -184,7 +184,7 @@ func (s *Store) alone(f func() error) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lock.Close() }() // ends the lock
+	defer func() { _ = release(lock) }()
 	if err := exclusive.wait(lock); err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (s *Store) startClock() error {
 	if err == nil {
 		err = ignore(s.root.Link(temp, clockFile), fs.ErrExist)
 	}
-	return errors.Join(err, s.remove(temp), f.Close())
+	return errors.Join(err, s.remove(temp), release(f))
 }
 
 // horizonStep is how far the time may go beyond the horizon before a write moves the horizon, and
@@ -264,7 +264,7 @@ func (s *Store) writable() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.remove(temp), f.Close())
+	return errors.Join(s.remove(temp), release(f))
 }
 
 // mended says what to do about an error of who may not write.

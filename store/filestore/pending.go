@@ -36,7 +36,7 @@ func (s *Store) announce(c *change, name string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }() // synced before
+	defer func() { _ = release(f) }() // synced before
 	if _, err = f.Write(b); err == nil {
 		err = s.fsync(f)
 	}
@@ -117,7 +117,7 @@ func (s *Store) repairOne(ctx context.Context, name string) error {
 	case errors.Is(err, stet.ErrCorrupt):
 		err = nil
 	}
-	return errors.Join(err, f.Close())
+	return errors.Join(err, release(f))
 }
 
 // pending reads the announcement for a record. If there is none, the error is [fs.ErrNotExist].

@@ -56,7 +56,7 @@ func (s *Store) bury(temp string) error {
 	if err != nil {
 		return ignore(err, fs.ErrNotExist)
 	}
-	defer func() { _ = f.Close() }()
+	defer func() { _ = release(f) }()
 	if ok, err := exclusive.try(f); err != nil || !ok {
 		return err
 	}

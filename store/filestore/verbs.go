@@ -103,7 +103,7 @@ func (s *Store) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *
 		if err != nil {
 			return stet.Head{}, err
 		}
-		defer func() { _ = f.Close() }() // it was only read
+		defer func() { _ = release(f) }() // it was only read
 		most := int64(0)
 		if b == nil { // its body stays
 			most = math.MaxInt64
@@ -180,7 +180,7 @@ func (s *Store) Delete(ctx context.Context, id stet.ID, prev stet.Version) error
 		if err != nil {
 			return struct{}{}, err
 		}
-		defer func() { _ = f.Close() }()
+		defer func() { _ = release(f) }()
 		old, err := s.settled(f, name, 0)
 		switch {
 		case err != nil:

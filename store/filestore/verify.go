@@ -124,7 +124,7 @@ func (s *Store) lost(e *entry) (bool, error) {
 	if err != nil {
 		return false, ignore(err, fs.ErrNotExist)
 	}
-	defer func() { _ = f.Close() }()
+	defer func() { _ = release(f) }()
 	if ok, err := shared.try(f); err != nil || !ok {
 		return false, err
 	}
