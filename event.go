@@ -44,8 +44,11 @@ const (
 	Persisted                          // ... and then it could
 	Answer                             // a request was answered (front ends such as stethttp send these)
 	Reaped                             // Count records were removed together, after their retention
-	Probed                             // a reconciler looked after an unknown record: Result is scheduled, resolved or failed
-	ProbeFailed                        // its outcome could not be found out, or the record forbids what was found: Err; it stays unknown
+	// Probed says that a reconciler looked after an unknown record, or was sent a provider's notice.
+	// Result is scheduled; resolved; failed, which is a dead letter; or contradicted, where a notice
+	// says otherwise than the record, and people have to find out which is wrong.
+	Probed
+	ProbeFailed // its outcome could not be found out, or the record forbids what was found: Err; it stays unknown
 	// DoubleEffect is the loudest event: an execution (Fence) had its effect that was thought not
 	// to have happened, and the key was executed again. Status is its answer's; To is the record's
 	// state.

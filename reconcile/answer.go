@@ -27,6 +27,9 @@ const (
 	Silent = "silent"
 	// ActionProbe is the action of the entry that an [Answer] is kept in: see [stet.Note].
 	ActionProbe = "probe"
+	// ActionContradiction is the action of the entry that keeps what a provider's notice said which
+	// the record contradicts.
+	ActionContradiction = "contradiction"
 )
 
 // maxEvidence bounds the evidence of an answer, in bytes: there may be one for each probe of each

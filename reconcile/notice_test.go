@@ -35,11 +35,7 @@ var stores = map[string]func(t *testing.T) stet.Store{
 // onStore is a ward on a store of the table, with one record: the outcome of its first attempt is
 // unknown.
 func onStore(t *testing.T, open func(t *testing.T) stet.Store) (*ward, *Webhook) {
-	w := &ward{t: t}
-	var err error
-	if w.Engine, err = stet.New(open(t), stet.Config{}); err != nil {
-		t.Fatal(err)
-	}
+	w := wardOn(t, open(t))
 	w.doubt(stet.Execute)
 	return w, &Webhook{Engine: w.Engine, Secrets: []string{secret}}
 }
@@ -314,6 +310,10 @@ func TestNoticesAgainstTheRecord(t *testing.T) { // A04, K03c
 			if a := notify(hook, w.notice(0, c.notice), secret, time.Now()); toldBy(t, a) != c.want {
 				t.Errorf("%s, want %s", toldBy(t, a), c.want)
 			}
+			if entries := w.entries(ActionContradiction); len(entries) != strings.Count(c.want, "contradicted") ||
+				int(w.told["contradicted"].Load()) != len(entries) {
+				t.Errorf("%d entries, %d events: want both where the record contradicts", len(entries), w.told["contradicted"].Load())
+			}
 			if now := w.state(0); now.Version != before.Version && name != "nothing happened" {
 				t.Error("it changed the record")
 			}
@@ -329,6 +329,16 @@ func TestNoticesAgainstTheRecord(t *testing.T) { // A04, K03c
 			}
 		})
 	}
+}
+
+// entries are what the history has by this action.
+func (w *ward) entries(action string) []stet.Change {
+	w.t.Helper()
+	all, _, err := w.Operator().History(w.t.Context(), stet.HistoryQuery{ID: id(0)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return slices.DeleteFunc(all, func(c stet.Change) bool { return c.Action() != action })
 }
 
 func (w *ward) resolve(r *stet.Response, n stet.Note) {

@@ -27,9 +27,22 @@ type ward struct {
 
 func newWard(t *testing.T, unknown int) *ward {
 	t.Helper()
-	w := &ward{t: t, told: map[string]*atomic.Int64{"scheduled": {}, "resolved": {}, "failed": {}}}
+	w := wardOn(t, memstore.New(memstore.Config{}))
+	for i := range unknown {
+		c := w.begin(i, stet.Execute)
+		c.Unknown("timeout")
+		if err := c.Settle(t.Context(), stet.Outcome{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+func wardOn(t *testing.T, store stet.Store) *ward {
+	t.Helper()
+	w := &ward{t: t, told: map[string]*atomic.Int64{"scheduled": {}, "resolved": {}, "failed": {}, "contradicted": {}}}
 	var err error
-	w.Engine, err = stet.New(memstore.New(memstore.Config{}), stet.Config{Observe: func(e stet.Event) {
+	w.Engine, err = stet.New(store, stet.Config{Observe: func(e stet.Event) {
 		switch e.Kind {
 		case stet.Probed:
 			w.told[e.Result].Add(1)
@@ -41,13 +54,6 @@ func newWard(t *testing.T, unknown int) *ward {
 	}})
 	if err != nil {
 		t.Fatal(err)
-	}
-	for i := range unknown {
-		c := w.begin(i, stet.Execute)
-		c.Unknown("timeout")
-		if err := c.Settle(t.Context(), stet.Outcome{}); err != nil {
-			t.Fatal(err)
-		}
 	}
 	return w
 }

@@ -165,13 +165,12 @@ func (h Webhook) take(w http.ResponseWriter, r *http.Request, n *notice, webhook
 		refuse(w, why, problem)
 		return
 	}
-	note := stet.Note{Who: cmp.Or(h.Who, "webhook"), Why: "the provider said so",
+	note := stet.Note{Who: h.who(), Why: "the provider said so",
 		Evidence: n.Evidence, Notice: webhookID}
 	got, err := h.Engine.Operator().Resolve(r.Context(), id, n.about, n.resolution, note)
 	switch {
 	case err == nil:
-		h.Engine.Observe(stet.Event{Kind: stet.Probed, ID: id, Route: got.Route, TraceID: got.TraceID,
-			Attempt: got.Attempt, Result: "resolved"})
+		h.tell(&got, "resolved")
 		reply.JSON(w, http.StatusOK, reply.Document, map[string]string{"result": "resolved"})
 	case errors.Is(err, stet.ErrKnown):
 		known(w)
@@ -187,15 +186,15 @@ func (h Webhook) take(w http.ResponseWriter, r *http.Request, n *notice, webhook
 			"was sent (Stet-Fence). For \"completed\", a downstream_key is enough if it is the one that Stet made (Stet-Downstream-Key), since "+
 			"one that the handler chose may name several lives; and so is a downstream_id of an execution without recovery points.")
 	case errors.Is(err, stet.ErrContradicted) && n.resolution.Response != nil:
-		refuse(w, contradicted, fmt.Sprintf("The handler's own answer is held, with status %d, and is another outcome or has another "+
+		h.contradict(w, r, &got, n, fmt.Sprintf("The handler's own answer is held, with status %d, and is another outcome or has another "+
 			"body: have an operator decide.", got.Status))
 	case errors.Is(err, stet.ErrContradicted):
-		refuse(w, contradicted, "The handler's own answer is held, and says that it happened: send \"completed\", or have "+
+		h.contradict(w, r, &got, n, "The handler's own answer is held, and says that it happened: send \"completed\", or have "+
 			"an operator decide.")
 	case errors.Is(err, stet.ErrAttended):
 		refuse(w, attended, "The handler has not returned, so that it may still happen: send the notice again later.")
 	case errors.Is(err, stet.ErrState), errors.Is(err, stet.ErrStale):
-		h.moved(w, &got, n, err)
+		h.moved(w, r, &got, n, err)
 	case errors.Is(err, stet.ErrRefused):
 		refuse(w, tooLarge, "The store cannot keep a result of this size: send the status alone.")
 	default:
@@ -205,7 +204,7 @@ func (h Webhook) take(w http.ResponseWriter, r *http.Request, n *notice, webhook
 }
 
 // moved answers where the record is not unknown, or not only.
-func (h Webhook) moved(w http.ResponseWriter, got *stet.Head, n *notice, err error) {
+func (h Webhook) moved(w http.ResponseWriter, r *http.Request, got *stet.Head, n *notice, err error) {
 	done := n.resolution.Response != nil
 	switch {
 	case errors.Is(err, stet.ErrStale), got.State == stet.Running:
@@ -216,13 +215,35 @@ func (h Webhook) moved(w http.ResponseWriter, got *stet.Head, n *notice, err err
 	case got.State == stet.Unknown:
 		refuse(w, published, "Part of an answer has reached a client, so that it did happen: send \"completed\".")
 	case got.State == stet.Retryable && done:
-		refuse(w, contradicted, "The record says that nothing happened, and a retry may run: "+
+		h.contradict(w, r, got, n, "The record says that nothing happened, and a retry may run: "+
 			"have an operator look at it now.")
 	case got.State == stet.Completed && !done:
-		refuse(w, contradicted, "The record has a result: have an operator look at it.")
+		h.contradict(w, r, got, n, "The record has a result: have an operator look at it.")
 	default:
 		known(w)
 	}
+}
+
+// contradict refuses a notice that says otherwise than the record. One of the two is wrong, and only
+// people can find out which: so the record's own side hears of it as well, from the history, the log
+// and the metrics.
+func (h Webhook) contradict(w http.ResponseWriter, r *http.Request, got *stet.Head, n *notice, detail string) {
+	h.tell(got, "contradicted")
+	said := n.Outcome
+	if n.Status != 0 {
+		said += fmt.Sprintf(", with status %d", n.Status)
+	}
+	// The entry does not name the notice, which is not taken and may be right later. Where it cannot
+	// be kept, the event has told of it, and the provider sends the notice again.
+	_ = h.Engine.Operator().AuditOf(r.Context(), got, stet.Note{Who: h.who(), Action: ActionContradiction,
+		Why: fmt.Sprintf("the provider said %s; the record is %s", said, got.State), Evidence: n.Evidence})
+	refuse(w, contradicted, detail)
+}
+
+func (h Webhook) who() string { return cmp.Or(h.Who, "webhook") }
+
+func (h Webhook) tell(got *stet.Head, result string) {
+	h.Engine.Observe(stet.Event{Kind: stet.Probed, ID: got.ID, Route: got.Route, TraceID: got.TraceID, Attempt: got.Attempt, Result: result})
 }
 
 // find returns the record that has all names of the notice, or what is wrong.

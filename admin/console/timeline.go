@@ -201,6 +201,8 @@ var actionWords = map[string]struct{ icon, color, text string }{
 	"reveal":         {"lock", "ink", "looked at the key and what is stored"},
 	"note":           {"person", "ink", "wrote a note"},
 	"probe":          {"ask", "ink", "asked the API again"},
+	"contradiction":  {"ask", "unknown", "said otherwise than the record"},
+	"double-effect":  {"dead", "dead", "tells of a double effect"},
 	"snooze":         {"clock", "ink", "snoozed it"},
 	"wake":           {"clock", "ink", "took the snooze back"},
 	"hand":           {"person", "ink", "handed it over"},

@@ -50,8 +50,8 @@ func (l *Log) Observe(e stet.Event) {
 		l.write(slog.LevelWarn, overfull, &e, slog.Int("entries", e.Count))
 	case stet.Probed:
 		level := slog.LevelDebug
-		if e.Result == "failed" {
-			level = slog.LevelError // a dead letter: an operator has to look
+		if e.Result == "failed" || e.Result == "contradicted" {
+			level = slog.LevelError // an operator has to look
 		}
 		l.write(level, "reconcile "+e.Result, &e, slog.Int("attempt", e.Attempt))
 	case stet.ProbeFailed:
