@@ -32,6 +32,7 @@ type fake struct {
 	letter  outbox.State
 	unread  bool
 	double  []admin.Entry
+	unwell  string // why the store is
 }
 
 var fakeRoles = map[string]string{"viewer-token": "viewer", "operator-token": "operator", "admin-token": "admin"}
@@ -344,6 +345,9 @@ func (f *fake) figures(w http.ResponseWriter, at string) {
 			Warnings: []admin.Warning{{Code: "single-tenant", Text: "Every client shares one scope.", Mend: "Set scope.header."}}}
 		if s.Double = f.double; len(f.double) > 0 {
 			s.Unstored = &admin.Unstored{Entries: 3, Bytes: 6144}
+		}
+		if f.unwell != "" {
+			s.Store.OK, s.Store.Why = false, f.unwell
 		}
 		if f.unread {
 			s = admin.Status{Unread: true}

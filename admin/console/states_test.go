@@ -259,6 +259,15 @@ func TestOverviewOfWhatIsNotRead(t *testing.T) {
 	says(t, "the overview", as(t, f, "viewer").page("/"), "could not be read", "!Nothing needs you", "!<b>None</b>")
 }
 
+// A store that answers, and that is another one than it was, is not said to be away.
+func TestOverviewOfAnotherStore(t *testing.T) {
+	f := newFake()
+	v := as(t, f, "viewer")
+	says(t, "the known one", v.page("/"), "!The store is not well", "!>not well<")
+	f.unwell = "the store is not the one that was known: it was emptied"
+	says(t, "another one", v.page("/"), "<b>The store is not well:</b> <bdi>"+f.unwell, "</svg>not well</span>", "!does not answer")
+}
+
 // A double effect is the first that the overview says, and the first that is known of its key.
 func TestDoubleEffectIsSaidFirst(t *testing.T) { // K03c
 	f := newFake()
