@@ -140,7 +140,7 @@ func (c *told) Do(ctx context.Context, key string, command []string, then func(a
 func TestSecondTryWritesBeforeItWaits(t *testing.T) {
 	master, _ := testserver.RedisPair(t)
 	c := &told{Client: single(t, master.Addr)}
-	s := open(t, c, redisstore.Config{Prefix: "second", Wait: 1})
+	s := open(t, c, redisstore.Config{Prefix: "second", Wait: 1, WaitTimeout: patience})
 	r := sample("k")
 	made, err := s.Create(t.Context(), r)
 	if err != nil {

@@ -34,6 +34,9 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
+// patience is for writes that a replica is going to confirm, however busy the machine is.
+const patience = time.Minute
+
 // eventually calls f until it reports true. It fails the test after twenty seconds.
 func eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()

@@ -21,7 +21,7 @@ func TestAnAddressThatMoves(t *testing.T) { // Q04
 			t.Run(fmt.Sprintf("%s, %d confirm", a.name, wait), func(t *testing.T) {
 				master, replica := testserver.NewRedisPair(t)
 				p := badnet.New(t, master.Addr)
-				s := open(t, a.single(t, p.Addr()), redisstore.Config{Prefix: prefix(t.TempDir()), Shards: shards, Wait: wait})
+				s := open(t, a.single(t, p.Addr()), redisstore.Config{Prefix: prefix(t.TempDir()), Shards: shards, Wait: wait, WaitTimeout: patience})
 				before := sample("before")
 				if _, err := s.Create(t.Context(), before); err != nil {
 					t.Fatal(err)

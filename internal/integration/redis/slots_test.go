@@ -27,7 +27,7 @@ func TestASlotOnItsWay(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d replicas", a.name, wait), func(t *testing.T) {
 				prefix := strings.ReplaceAll(a.name, "-", "") + strconv.Itoa(wait)
 				s, err := redisstore.Open(t.Context(), a.clustered(t, cluster.Addrs()),
-					redisstore.Config{Prefix: prefix, Shards: 1, Wait: wait, AllowVolatile: true})
+					redisstore.Config{Prefix: prefix, Shards: 1, Wait: wait, WaitTimeout: patience, AllowVolatile: true})
 				if err != nil {
 					t.Fatal(err)
 				}

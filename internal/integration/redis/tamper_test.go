@@ -177,7 +177,7 @@ func law(t testing.TB, name string, wait int, dial func(t testing.TB, addrs ...s
 		t.Setenv(parent, name+" "+strings.Join(addrs, ","))
 	}
 	b := storetest.Backend{Shared: true, ServerClock: true, Tamper: tamper, Backup: backup, Empty: empty, Open: func(t testing.TB, dir string, _ func() time.Time) stet.Store {
-		r := openReached(t, dial(t, addrs...), redisstore.Config{Prefix: name + prefix(dir), Shards: shards, Wait: wait}).(reached)
+		r := openReached(t, dial(t, addrs...), redisstore.Config{Prefix: name + prefix(dir), Shards: shards, Wait: wait, WaitTimeout: 4 * time.Second}).(reached)
 		r.addrs = addrs
 		return r
 	}}
