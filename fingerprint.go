@@ -122,7 +122,8 @@ func (f Fingerprint) MarshalText() ([]byte, error) { return []byte(hidden), nil 
 // Subject is the request that a fingerprint is taken of. Nothing in it is changed or kept.
 type Subject struct {
 	Method   string
-	Path     string              // escaped, as it was sent: /a%2Fb is not /a/b
+	Path     string              // escaped, as the client sent it: /a%2Fb is not /a/b
+	Routed   string              // what Path was changed to on its way, if it was; it counts unless it is the end of Path
 	RawQuery string              // without the question mark
 	Host     string              // with its port, in one form of all its spellings; it counts with [Recipe].Host alone
 	Header   map[string][]string // by names as net/http spells them; a field line a value

@@ -68,6 +68,15 @@ func upload(boundary, file, content string) change {
 	}
 }
 
+// parts is a multipart body of that type: lines end with |, %[1]s is the outer boundary, %[2]s an
+// inner one.
+func parts(of, boundary, text string) change {
+	return func(s *Subject) {
+		media(of + "; boundary=" + boundary)(s)
+		s.Body = fmt.Appendf(nil, strings.ReplaceAll(text, "|", "\r\n"), boundary, "inner-"+boundary)
+	}
+}
+
 // The cases of the fingerprint, by id. differs is what Differs names; empty means that the requests
 // are the same.
 func TestFingerprintCases(t *testing.T) {
@@ -75,6 +84,12 @@ func TestFingerprintCases(t *testing.T) {
 	decode := Recipe{Decode: true}
 	versioned, two := Recipe{Headers: []string{"api-version"}}, Recipe{Headers: []string{"api-version", "accept"}}
 	amount := Recipe{Body: BodyFields, Fields: []string{"/amount", "/customer/id"}}
+	signed := Recipe{ExcludeFields: []string{"ts", "sig nature"}}
+	const (
+		related = "--%[1]s|Content-Type: application/json||{}|--%[1]s|Content-ID: <a>||x|--%[1]s--|%.0[2]s"
+		batch   = "--%[1]s|Content-Type: multipart/mixed; boundary=%[2]s||--%[2]s|Content-ID: 1||POST /a|--%[2]s--||--%[1]s--|"
+		field   = "--%[1]s|Content-Disposition: form-data; name=\"ts\"||1|--%[1]s|Content-Disposition: form-data; name=\"a\"||2|--%[1]s--|%.0[2]s"
+	)
 	noMeta := Recipe{Exclude: []string{"/meta", "/items/0/at"}}
 	same := func(s *Subject) {}
 	for _, c := range []struct {
@@ -169,6 +184,39 @@ func TestFingerprintCases(t *testing.T) {
 		{"FP-24 unreadable needs the boundary", auto, func(s *Subject) { media("multipart/form-data; boundary=a")(s); body("x")(s) },
 			func(s *Subject) { media("multipart/form-data; boundary=b")(s); body("x")(s) }, "media-type"},
 		{"FP-24 raw", raw, upload("one", "f.txt", "x"), upload("two", "f.txt", "x"), "media-type body"},
+		{"Q03 related", auto, parts("multipart/related", "one", related), parts("multipart/related", "two", related), ""},
+		{"Q03 related, content", auto, parts("multipart/related", "one", related), parts("multipart/related", "two", strings.Replace(related, "x", "y", 1)), "body"},
+		{"Q03 related is not mixed", auto, parts("multipart/related", "one", related), parts("multipart/mixed", "one", related), "media-type"},
+		{"Q03 another root", auto, parts("multipart/related; start=\"<a>\"", "one", related), parts("multipart/related", "one", related), "body"},
+		{"Q03 batch of changes", auto, parts("multipart/mixed", "one", batch), parts("multipart/mixed", "two", batch), ""},
+		{"Q03 batch of other changes", auto, parts("multipart/mixed", "one", batch), parts("multipart/mixed", "two", strings.Replace(batch, "/a", "/b", 1)), "body"},
+		{"Q03 changes of another type", auto, parts("multipart/mixed", "one", batch), parts("multipart/mixed", "one", strings.Replace(batch, "mixed", "digest", 1)), "body"},
+		{"Q03 preamble", auto, parts("multipart/form-data", "one", "This is MIME.|"+field), parts("multipart/form-data", "two", "This is MIME.|"+field), ""},
+		{"Q03 another preamble", auto, parts("multipart/form-data", "one", "This is MIME.|"+field), parts("multipart/form-data", "one", field), "body"},
+		{"Q03 epilogue", auto, parts("multipart/form-data", "one", field+"the end"), parts("multipart/form-data", "one", field), "body"},
+		{"Q10 range", auto, header("Content-Range", "bytes 0-4/10"), header("Content-Range", "bytes 5-9/10"), "header:Content-Range"},
+		{"Q10 offset", auto, header("Upload-Offset", "0"), header("Upload-Offset", "5"), "header:Upload-Offset"},
+		{"Q10 an offset and none", auto, header("Upload-Offset", "0"), same, "header:Upload-Offset"},
+		{"Q10 with headers that count", versioned, header("Upload-Offset", "0"), func(s *Subject) { header("Upload-Offset", "5")(s); header("Api-Version", "1")(s) },
+			"header:Api-Version header:Upload-Offset"},
+		{"Q14 JSON that is called a form", auto, form(`{"note":"a+b"}`), form(`{"note":"a b"}`), "body"},
+		{"Q14 JSON with a sign", auto, form(`{"note":"a=+b"}`), form(`{"note":"a= b"}`), "body"},
+		{"Q14 text that is called a form", auto, form("a+b"), form("a b"), "body"},
+		{"Q14 a form in other words", auto, form("a=1&&b=x+y&"), form("b=x%20y&a=1"), ""},
+		{"Q12 query", signed, query("a=1&ts=1&sig%20nature=x"), query("ts=2&a=1&sig+nature=y"), ""},
+		{"Q12 query, others count", signed, query("a=1&ts=1"), query("a=2&ts=1"), "query"},
+		{"Q12 query that cannot be read", signed, query("a=%&ts=1"), query("a=%&ts=2"), "query"},
+		{"Q12 form", signed, form("a=1&ts=1"), form("ts=2&a=1"), ""},
+		{"Q12 form, others count", signed, form("a=1&ts=1"), form("a=2&ts=1"), "body"},
+		{"Q12 absent", signed, form("a=1"), form("ts=2&a=1"), ""},
+		{"Q12 JSON is read by pointers", signed, body(`{"ts":1}`), body(`{"ts":2}`), "body"},
+		{"Q12 form of parts", signed, parts("multipart/form-data", "one", field), parts("multipart/form-data", "one", strings.Replace(field, "|1|", "|9|", 1)), ""},
+		{"Q12 form of parts, others count", signed, parts("multipart/form-data", "one", field), parts("multipart/form-data", "one", strings.Replace(field, "|2|", "|9|", 1)), "body"},
+		{"Q12 raw", Recipe{Body: BodyRaw, ExcludeFields: []string{"ts"}}, func(s *Subject) { form("ts=1")(s); query("ts=1")(s) }, func(s *Subject) { form("ts=1")(s); query("ts=2")(s) }, ""},
+		{"Q12 raw counts bodies whole", Recipe{Body: BodyRaw, ExcludeFields: []string{"ts"}}, form("ts=1"), form("ts=2"), "body"},
+		{"Q06 the path that was asked for", auto, func(s *Subject) { s.Path, s.Routed = "/charges/7", "/7" }, func(s *Subject) { s.Path, s.Routed = "/refunds/7", "/7" }, "path"},
+		{"Q06 a path that was changed", auto, func(s *Subject) { s.Path, s.Routed = "/batch", "/charges" }, func(s *Subject) { s.Path, s.Routed = "/batch", "/refunds" }, "path"},
+		{"Q06 more or less cut off", auto, func(s *Subject) { s.Path, s.Routed = "/v1/charges", "/charges" }, func(s *Subject) { s.Path = "/v1/charges" }, ""},
 		{"FP-25 none and empty", auto, func(s *Subject) { s.Body = nil; media()(s) }, func(s *Subject) { s.Body = []byte{}; header("Content-Length", "0")(s) }, ""},
 		{"FP-25 empty object", auto, body(""), body("{}"), "body"},
 		{"FP-25 white space", auto, body(""), body(" "), "body"},
@@ -285,6 +333,21 @@ func TestFingerprintIsStable(t *testing.T) {
 		{"2 raw decode h:api-version", with(zipped("abc")), "eb14d988faf740a0"},
 		{"2 raw decode h:api-version", with(zipped("abc"), host("a.example")), "eb14d988faf740a0"}, // H07: it does not count
 		{"2 auto host h:api-version", with(host("a.example:8443")), "0a7ded22b5310e47"},
+		{"2 auto", with(upload("one", "f.txt", "x")), "02ab1b6a0c662af2"},
+		{"2 auto", with(parts("multipart/mixed", "one", "--%[1]s||x%[2]s|--%[1]s--|")), "3ee5cef2a65632a3"},
+		{"2 auto", with(parts("multipart/form-data", "one", "before|--%[1]s||x%[2]s|--%[1]s--|")), "4e7af67d89a51d9e"},
+		{"2 auto", with(form("a+b")), "1e23ecd0f045608d"},
+		{"2 auto", with(func(s *Subject) { s.Routed = "/payments" }), "7957ae235a8fffac"},
+		{"3 auto", with(), "e33e27501354b165"},
+		{"3 auto", with(func(s *Subject) { s.Routed = "/other" }), "fd21eb8e003f727b"},
+		{"3 auto h:api-version", with(header("Upload-Offset", "7"), header("Content-Range", "bytes 7-9/*")), "fb8f44c19622e64b"},
+		{"3 auto", with(upload("one", "f.txt", "x")), "f96fa49a9c689ac2"},
+		{"3 auto", with(parts("multipart/mixed; a=1", "one", "before|--%[1]s|Content-Type: multipart/mixed; boundary=%[2]s||--%[2]s|A: 1||x|--%[2]s--||--%[1]s--|after")), "f96bfe776b4ae263"},
+		{"3 auto", with(form("a+b")), "b8f5a3d7ff1d6d12"},
+		{"3 auto x:ts", with(query("ts=1&a=1"), form("ts=2&b=1")), "cf276e41cfcab884"},
+		{"3 raw decode", with(zipped("abc")), "c1537e879a958996"},
+		{"3 jcs", with(body(`{"b":[1.50,-0,1e30,"é\n"],"a":{}}`)), "f7d7f9131d9e9866"},
+		{"3 fields +/amount -/meta", with(), "92d9531a62e10bce"},
 	} {
 		r, err := parseRecipe(c.recipe)
 		if err != nil {

@@ -18,6 +18,10 @@ func TestRecordsAreComparedByTheRulesTheyWereMadeBy(t *testing.T) { // I9, W23, 
 		h := map[string][]string{"Content-Type": {"application/json"}}
 		return stet.Subject{Method: "POST", Path: "/orders", Header: h, Body: []byte(body)}
 	}
+	routed := func(path, left string) stet.Subject { return stet.Subject{Method: "POST", Path: path, Routed: left} }
+	part := func(of string) stet.Subject {
+		return stet.Subject{Method: "PUT", Path: "/f", Header: map[string][]string{"Content-Range": {of}}, Body: []byte("12345")}
+	}
 	for _, c := range []struct {
 		recipe     string
 		first, one stet.Subject
@@ -28,6 +32,14 @@ func TestRecordsAreComparedByTheRulesTheyWereMadeBy(t *testing.T) { // I9, W23, 
 		{"2 auto", lines("i[][id]=1&i[][qty]=2&i[][id]=3"), lines("i[][id]=1&i[][qty]=2&i[][id]=3"), stet.InProgress},
 		{"1 fields +/amount", json(`[1]`), json(`{"amuont":999}`), stet.InProgress},
 		{"2 fields +/amount", json(`[1]`), json(`{"amuont":999}`), stet.Mismatch},
+		{"2 auto", routed("/charges/7", "/7"), routed("/refunds/7", "/7"), stet.InProgress},
+		{"2 auto", routed("/charges/7", "/7"), routed("/charges/7", "/8"), stet.Mismatch},
+		{"3 auto", routed("/charges/7", "/7"), routed("/refunds/7", "/7"), stet.Mismatch},
+		{"3 auto", routed("/charges/7", "/7"), routed("/charges/7", "/charges/7"), stet.InProgress},
+		{"3 auto", routed("/charges/7", "/7"), routed("/charges/7", "/8"), stet.Mismatch},
+		{"2 auto", part("bytes 0-4/9"), part("bytes 5-9/9"), stet.InProgress},
+		{"3 auto", part("bytes 0-4/9"), part("bytes 5-9/9"), stet.Mismatch},
+		{"3 auto", part("bytes 0-4/9"), part("bytes 0-4/9"), stet.InProgress},
 		{"1 fields +/amount", json(`{"amount":1}`), json(`{"amount":2}`), stet.Mismatch},
 	} {
 		old, err := stet.ParseRecipe(c.recipe)

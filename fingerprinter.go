@@ -2,6 +2,7 @@ package stet
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"hash"
@@ -27,8 +28,9 @@ type Fingerprinter struct {
 	exclude []canon.Pointer
 	headers []string // as spelled in maps, in order
 	host    bool
+	names   []string // of fields that do not count
 	decode  bool
-	first   bool      // by the rules of the first version
+	version uint8
 	pool    sync.Pool // of *scratch
 }
 
@@ -42,11 +44,15 @@ func (r Recipe) Compile() (*Fingerprinter, error) {
 
 // compile is Compile for a recipe that is known to be valid.
 func (r Recipe) compile() *Fingerprinter {
-	f := &Fingerprinter{recipe: r.String(), body: r.Body, host: r.Host, decode: r.Decode, first: r.version == firstVersion}
+	f := &Fingerprinter{recipe: r.String(), body: r.Body, host: r.Host, decode: r.Decode, names: r.ExcludeFields,
+		version: cmp.Or(r.version, recipeVersion)}
 	f.fields, _ = pointers(r.Fields)
 	f.exclude, _ = pointers(r.Exclude)
 	for _, h := range r.Headers {
 		f.headers = append(f.headers, canonicalHeader(h))
+	}
+	if f.version >= version3 {
+		f.headers = append(f.headers, partial[:]...)
 	}
 	f.headers = sortedSet(f.headers)
 	return f
@@ -111,7 +117,7 @@ func (f *Fingerprinter) Fingerprint(s *Subject) Fingerprint {
 	w.String(s.Method)
 	method := w.Cut()
 	w.Byte(tagPath)
-	w.String(s.Path)
+	f.writePath(w, s)
 	fp.Parts[partPath] = w.Cut()
 	f.writeQuery(x, s.RawQuery)
 	fp.Parts[partQuery] = w.Cut()
@@ -137,6 +143,21 @@ func (x *scratch) finish() [sha256.Size]byte {
 	return x.sum
 }
 
+// writePath writes the path that was asked for, and what it was changed to where that is more than
+// cut off: a handler may pass requests of its own on, which differ in nothing else.
+func (f *Fingerprinter) writePath(w *canon.Writer, s *Subject) {
+	if f.version < version3 {
+		w.String(cmp.Or(s.Routed, s.Path))
+		return
+	}
+	w.String(s.Path)
+	if strings.HasSuffix(s.Path, s.Routed) {
+		w.Uint(0)
+	} else {
+		w.String(s.Routed)
+	}
+}
+
 func (f *Fingerprinter) writeQuery(x *scratch, raw string) {
 	if raw == "" {
 		x.w.Byte(tagPairs)
@@ -155,7 +176,10 @@ func (f *Fingerprinter) writeQuery(x *scratch, raw string) {
 }
 
 func (f *Fingerprinter) writePairs(x *scratch) {
-	if f.first {
+	if len(f.names) > 0 {
+		x.form.Drop(f.names)
+	}
+	if f.version == version1 {
 		x.form.WriteByName(x.w)
 	} else {
 		x.form.Write(x.w)
@@ -233,10 +257,10 @@ func (f *Fingerprinter) writeContent(x *scratch, c *content) (media uint32) {
 		form, read = f.parseJSON(x, c.bytes)
 	case essence == "application/x-www-form-urlencoded":
 		defer x.form.Release()
-		form, read = formPairs, x.form.Parse(c.bytes)
-	case essence == "multipart/form-data":
+		form, read = formPairs, (f.version < version3 || canon.Encoded(c.bytes)) && x.form.Parse(c.bytes)
+	case f.isMultipart(essence):
 		defer x.parts.Release()
-		form, read = formMultipart, x.parts.Parse(c.bytes, canon.Boundary(c.types[0]))
+		form, read = formMultipart, x.parts.Parse(c.bytes, canon.Boundary(c.types[0])) && (f.version >= version3 || x.parts.Bare())
 	}
 	if !read && form != formRaw {
 		form = formRefused
@@ -259,11 +283,28 @@ func (f *Fingerprinter) writeContent(x *scratch, c *content) (media uint32) {
 	case formPairs:
 		f.writePairs(x)
 	case formMultipart:
-		x.parts.Write(w)
+		f.writeParts(x, c, essence)
 	case formRaw, formRefused:
 		w.Bytes(c.bytes)
 	}
 	return media
+}
+
+const multipartForm = "multipart/form-data"
+
+func (f *Fingerprinter) isMultipart(essence string) bool {
+	return essence == multipartForm || f.version >= version3 && strings.HasPrefix(essence, "multipart/")
+}
+
+func (f *Fingerprinter) writeParts(x *scratch, c *content, essence string) {
+	if f.version < version3 {
+		x.parts.Write(x.w)
+		return
+	}
+	if essence == multipartForm && len(f.names) > 0 {
+		x.parts.Drop(f.names)
+	}
+	x.parts.WriteNested(x.w, c.types[0])
 }
 
 func (f *Fingerprinter) parseJSON(x *scratch, body []byte) (form byte, ok bool) {
@@ -274,7 +315,7 @@ func (f *Fingerprinter) parseJSON(x *scratch, body []byte) (form byte, ok bool) 
 	for _, p := range f.exclude {
 		x.doc.Drop(p)
 	}
-	if form == formFields && !f.first && !x.doc.HasAny(f.fields) { // nothing of it would be compared
+	if form == formFields && f.version > version1 && !x.doc.HasAny(f.fields) { // nothing of it would be compared
 		form = formExact
 	}
 	return form, true

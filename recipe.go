@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -52,14 +53,14 @@ func (m *BodyMode) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Recipe is how a fingerprint is made. The zero value, "2 auto", is right for most routes.
+// Recipe is how a fingerprint is made. The zero value, "3 auto", is right for most routes.
 //
 // Its text is stored with every record, and a retry is fingerprinted by the stored recipe. So a
 // route's recipe may be changed at any time: it takes effect for keys that are new. The same goes
 // for the rules of this package: the text names their version, and a recipe that was parsed keeps
 // it.
 type Recipe struct {
-	version string // "" is today's
+	version uint8 // 0 is today's
 	// Body is how the body is read.
 	Body BodyMode
 	// Fields are the JSON pointers (RFC 6901) that BodyFields compares, in no particular order.
@@ -67,8 +68,13 @@ type Recipe struct {
 	// Exclude are JSON pointers whose values do not count, such as a client's send time. They work
 	// on JSON bodies in every mode but BodyRaw. The other elements of an array keep their indexes.
 	Exclude []string
+	// ExcludeFields are names of fields that do not count, such as a timestamp and the signature over
+	// it: in queries, and in the bodies of forms (urlencoded, or multipart/form-data) in every mode
+	// but BodyRaw. A query or form that cannot be read counts whole.
+	ExcludeFields []string
 	// Headers are the request header fields that count, by name in any case. None do otherwise, but
-	// for Content-Type and Content-Encoding as part of the body.
+	// for Content-Type and Content-Encoding as part of the body, and Content-Range and Upload-Offset,
+	// which say what part of a whole the body is.
 	Headers []string
 	// Host makes the host that a request is for count, as [Subject].Host has it: one service under
 	// several names then answers each name by itself.
@@ -89,12 +95,21 @@ var errRecipe = errors.New("stet: not a fingerprint recipe of this version")
 // needs a new one, and the old way stays beside it, or honest retries of stored requests become
 // mismatches (I9).
 const (
-	recipeVersion = "2"
-	// firstVersion took every JSON body without any of the listed fields for the same, and ordered
-	// form fields by their whole names, so that lists of objects as Rack and PHP spell them lost
-	// the order of their elements.
-	firstVersion = "1"
+	// version1 took every JSON body without any of the listed fields for the same, and ordered form
+	// fields by their whole names, so that lists of objects as Rack and PHP spell them lost the order
+	// of their elements.
+	version1 = 1
+	// version2 compared what a router had left of the path alone, and took the parts of one upload for
+	// the same. Of multipart bodies it read multipart/form-data alone, without text around the parts, and
+	// it read JSON as a form where Content-Type said so.
+	version2 = 2
+	version3 = 3
+
+	recipeVersion = version3
 )
+
+// partial are header fields that say what part of a whole a body is (RFC 9110 section 14.5).
+var partial = [...]string{"Content-Range", "Upload-Offset"}
 
 // The words a recipe's text is made of.
 const (
@@ -103,18 +118,19 @@ const (
 	prefixField   = "+"
 	prefixExclude = "-"
 	prefixHeader  = "h:"
+	prefixName    = "x:"
 )
 
 // String returns the recipe's canonical text: the version, the body mode, then what differs from
 // the default, ordered and without repetition, such as
 //
-//	2 auto -/meta/sent_at h:api-version
-//	2 fields +/amount +/currency
+//	3 auto -/meta/sent_at h:api-version x:timestamp
+//	3 fields +/amount +/currency
 //
-// In pointers, percent signs and all that is not visible ASCII are percent-encoded.
+// In pointers and names, percent signs and all that is not visible ASCII are percent-encoded.
 func (r Recipe) String() string {
 	var b strings.Builder
-	b.WriteString(cmp.Or(r.version, recipeVersion) + " " + r.Body.String())
+	b.WriteString(strconv.Itoa(int(cmp.Or(r.version, recipeVersion))) + " " + r.Body.String())
 	if r.Decode {
 		b.WriteString(" " + wordDecode)
 	}
@@ -128,6 +144,7 @@ func (r Recipe) String() string {
 		headers[i] = strings.ToLower(h)
 	}
 	writeWords(&b, prefixHeader, headers)
+	writeWords(&b, prefixName, r.ExcludeFields)
 	return b.String()
 }
 
@@ -160,12 +177,11 @@ func parseRecipe(s string) (r Recipe, err error) {
 		return r, fmt.Errorf("longer than %d bytes", maxRecipe)
 	}
 	words := strings.Split(s, " ")
-	switch words[0] {
-	case recipeVersion:
-	case firstVersion:
-		r.version = firstVersion
-	default:
-		return r, fmt.Errorf("unknown version %q, this is version %s", words[0], recipeVersion)
+	switch version, err := strconv.Atoi(words[0]); {
+	case err != nil || version < version1 || version > recipeVersion:
+		return r, fmt.Errorf("unknown version %q, this is version %d", words[0], recipeVersion)
+	case version < recipeVersion:
+		r.version = uint8(version)
 	}
 	if len(words) < 2 {
 		return r, errors.New("no body mode")
@@ -199,7 +215,7 @@ func (r *Recipe) add(word string) error {
 	for _, list := range []struct {
 		prefix string
 		to     *[]string
-	}{{prefixField, &r.Fields}, {prefixExclude, &r.Exclude}, {prefixHeader, &r.Headers}} {
+	}{{prefixField, &r.Fields}, {prefixExclude, &r.Exclude}, {prefixHeader, &r.Headers}, {prefixName, &r.ExcludeFields}} {
 		if arg, ok := strings.CutPrefix(word, list.prefix); ok {
 			plain, err := url.PathUnescape(arg)
 			if err != nil {
@@ -230,6 +246,9 @@ func (r Recipe) Validate() error {
 	}
 	if _, err := pointers(r.Exclude); err != nil {
 		return fmt.Errorf("recipe: Exclude: %w", err)
+	}
+	if slices.Contains(r.ExcludeFields, "") {
+		return errors.New("recipe: ExcludeFields: a field without a name is no field")
 	}
 	if slices.Contains(r.Exclude, "") {
 		return errors.New(`recipe: Exclude: "" is the whole body, nothing would be left to compare`)

@@ -12,15 +12,16 @@ func TestRecipeText(t *testing.T) {
 		recipe Recipe
 		want   string
 	}{
-		{Recipe{}, "2 auto"},
-		{Recipe{Body: BodyJCS, Decode: true}, "2 jcs decode"},
-		{Recipe{Exclude: []string{"/meta"}}, "2 auto -/meta"},
-		{Recipe{Body: BodyFields, Fields: []string{"/currency", "/amount", "/currency"}}, "2 fields +/amount +/currency"},
-		{Recipe{Body: BodyFields, Fields: []string{""}, Exclude: []string{"/a", "/"}}, "2 fields + -/ -/a"},
-		{Recipe{Body: BodyRaw, Headers: []string{"Api-Version"}}, "2 raw h:api-version"},
-		{Recipe{Host: true, Headers: []string{"Api-Version"}, Decode: true}, "2 auto decode host h:api-version"},
-		{Recipe{Headers: []string{"B", "a", "A", "b"}, Decode: true}, "2 auto decode h:a h:b"},
-		{Recipe{Exclude: []string{"/a b", "/100%", "/é", "/~0~1", "/\n", "/decode"}}, "2 auto -/%0A -/100%25 -/a%20b -/decode -/~0~1 -/%C3%A9"},
+		{Recipe{}, "3 auto"},
+		{Recipe{Body: BodyJCS, Decode: true}, "3 jcs decode"},
+		{Recipe{Exclude: []string{"/meta"}}, "3 auto -/meta"},
+		{Recipe{Body: BodyFields, Fields: []string{"/currency", "/amount", "/currency"}}, "3 fields +/amount +/currency"},
+		{Recipe{Body: BodyFields, Fields: []string{""}, Exclude: []string{"/a", "/"}}, "3 fields + -/ -/a"},
+		{Recipe{Body: BodyRaw, Headers: []string{"Api-Version"}}, "3 raw h:api-version"},
+		{Recipe{Host: true, Headers: []string{"Api-Version"}, Decode: true}, "3 auto decode host h:api-version"},
+		{Recipe{Headers: []string{"B", "a", "A", "b"}, Decode: true}, "3 auto decode h:a h:b"},
+		{Recipe{ExcludeFields: []string{"ts", "-/", "a b", "ts"}, Headers: []string{"x"}}, "3 auto h:x x:-/ x:a%20b x:ts"},
+		{Recipe{Exclude: []string{"/a b", "/100%", "/é", "/~0~1", "/\n", "/decode"}}, "3 auto -/%0A -/100%25 -/a%20b -/decode -/~0~1 -/%C3%A9"},
 	} {
 		if err := c.recipe.Validate(); err != nil {
 			t.Errorf("%s: %v", c.want, err)
@@ -37,8 +38,8 @@ func TestRecipeText(t *testing.T) {
 }
 
 func TestParseRecipe(t *testing.T) {
-	got, err := parseRecipe("2 fields decode +/a%20b +/c -/c/d h:accept h:x-a")
-	want := Recipe{Body: BodyFields, Fields: []string{"/a b", "/c"}, Exclude: []string{"/c/d"}, Headers: []string{"accept", "x-a"}, Decode: true}
+	got, err := parseRecipe("3 fields decode +/a%20b +/c -/c/d h:accept h:x-a x:sent%20at")
+	want := Recipe{Body: BodyFields, Fields: []string{"/a b", "/c"}, Exclude: []string{"/c/d"}, Headers: []string{"accept", "x-a"}, ExcludeFields: []string{"sent at"}, Decode: true}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -47,7 +48,9 @@ func TestParseRecipe(t *testing.T) {
 func TestParseRecipeRefuses(t *testing.T) {
 	for in, reason := range map[string]string{
 		"":                     "unknown version",
-		"3 auto":               `unknown version "3"`,
+		"4 auto":               `unknown version "4"`,
+		"0 auto":               `unknown version "0"`,
+		"+3 auto":              "canonical form",
 		"auto":                 "unknown version",
 		" 1 auto":              "unknown version",
 		"1":                    "no body mode",
@@ -95,6 +98,7 @@ func TestRecipeValidate(t *testing.T) {
 		{Recipe{Body: BodyRaw, Exclude: []string{"/a"}}, []string{"Exclude", "raw"}},
 		{Recipe{Exclude: []string{"/a~"}}, []string{"Exclude", `"/a~"`, "~"}},
 		{Recipe{Exclude: []string{""}}, []string{"Exclude", "whole body"}},
+		{Recipe{ExcludeFields: []string{"a", ""}}, []string{"ExcludeFields", "without a name"}},
 		{Recipe{Headers: []string{"X Y"}}, []string{"Headers", `"X Y"`}},
 		{Recipe{Headers: []string{""}}, []string{"Headers"}},
 		{Recipe{Headers: []string{"Content-Length"}}, []string{"Headers", "Content-Length", "travels"}}, // FP-27
@@ -136,7 +140,7 @@ func TestBodyModeText(t *testing.T) {
 }
 
 func FuzzRecipe(f *testing.F) {
-	for _, s := range []string{"1 auto", "1 fields decode +/a%20b + -/c/d h:accept", "1 raw h:x", "3 auto", "2 fields +/a", "1 auto -/%C3%A9", "1 jcs -/~0~1"} {
+	for _, s := range []string{"1 auto", "1 fields decode +/a%20b + -/c/d h:accept", "1 raw h:x", "3 auto x:-/", "2 fields +/a", "1 auto -/%C3%A9", "1 jcs -/~0~1"} {
 		f.Add(s, byte(0), "/a b%\x00é", "/x~0", "X-Y")
 	}
 	f.Add("", byte(3), "", "/", "!#$%&'*+-.^_`|~")

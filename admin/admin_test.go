@@ -497,11 +497,11 @@ func TestPolicy(t *testing.T) {
 	got := string(must(json.Marshal(doc["routes"])))
 	for i, want := range [][]string{
 		{`"match":"POST /b"`, `"mode":"required"`, `"pattern":"^(?:[a-z]+)$"`, `"ttl_from":"creation"`, `"on_expired":"reject"`, `"default_ttl_s":3600`,
-			`"recipe":"2 fields +/amount"`, `"in-progress":202`, `"wait_policy":"accepted"`, `"max_request_age_s":60`,
+			`"recipe":"3 fields +/amount"`, `"in-progress":202`, `"wait_policy":"accepted"`, `"max_request_age_s":60`,
 			`"on_lease_expiry":"reexecute"`, `"on_5xx":"unknown"`, `"on_panic":"replay"`, `"fail_mode":"open"`},
 		{`"syntax":"opaque"`, `"max_len":200`, `"key-reused":409`, `"invalid-key":422`, `"no_store_status":[]`, `"headers":["Accept","Accept-Language"]`},
 		{`"mode":"by-method"`, `"header":"Idempotency-Key"`, `"syntax":"lenient"`, `"max_len":255`, `"default_ttl_s":86400`, `"min_ttl_s":3600`, `"max_ttl_s":2592000`,
-			`"ttl_from":"completion"`, `"recipe":"2 auto"`, `"key-reused":422`, `"in-progress":409`, `"required_methods":["POST","PATCH"]`, `"execution_timeout_s":30`,
+			`"ttl_from":"completion"`, `"recipe":"3 auto"`, `"key-reused":422`, `"in-progress":409`, `"required_methods":["POST","PATCH"]`, `"execution_timeout_s":30`,
 			`"on_lease_expiry":"unknown"`, `"on_5xx":"replay"`, `"on_panic":"unknown"`, `"fail_mode":"closed"`},
 	} {
 		route := string(must(json.Marshal(doc["routes"].([]any)[i])))

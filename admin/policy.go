@@ -76,7 +76,9 @@ type (
 		Body    string   `json:"body"`
 		Fields  []string `json:"fields,omitzero"`
 		Exclude []string `json:"exclude,omitzero"`
+		Names   []string `json:"exclude_fields,omitzero"`
 		Headers []string `json:"headers,omitzero"`
+		Host    bool     `json:"host,omitzero"`
 		Decode  bool     `json:"decode,omitzero"`
 	}
 )
@@ -94,7 +96,7 @@ func publish(r *Route) routeDoc {
 			cmp.Or(c.Key.MaxLen, stet.DefaultMaxKeyLen), ""},
 		TTL: ttlDoc{c.Policy.Retain.Seconds(), c.MinTTL.Seconds(), c.MaxTTL.Seconds(),
 			"completion", "execute", 0},
-		Fingerprint: fingerprintDoc{c.Fingerprint.String(), c.Fingerprint.Body.String(), c.Fingerprint.Fields, c.Fingerprint.Exclude, c.Fingerprint.Headers, c.Fingerprint.Decode},
+		Fingerprint: fingerprintDoc{c.Fingerprint.String(), c.Fingerprint.Body.String(), c.Fingerprint.Fields, c.Fingerprint.Exclude, c.Fingerprint.ExcludeFields, c.Fingerprint.Headers, c.Fingerprint.Host, c.Fingerprint.Decode},
 		Statuses:    statuses(c), NoStoreStatus: c.NoStoreStatus, WaitPolicy: waiting[c.Waiting],
 		OnLeaseExpiry: lapsing[c.Policy.OnLapse], On5xx: failing[c.On5xx], StatusOutcome: outcomes(c.StatusOutcome), TrustHeader: c.TrustHeader, OnPanic: panicking[c.OnPanic], FailMode: "closed",
 		RetryAfterMax: c.RetryAfterMax.Seconds(), MaxRequestAge: c.MaxRequestAge.Seconds(),

@@ -168,7 +168,7 @@ func (x *exchange) request() stet.Request {
 	}
 	q := stet.Request{
 		ID: x.id,
-		Subject: stet.Subject{Method: x.r.Method, Path: x.r.URL.EscapedPath(), RawQuery: x.r.URL.RawQuery,
+		Subject: stet.Subject{Method: x.r.Method, Path: door.Asked(x.r), Routed: x.r.URL.EscapedPath(), RawQuery: x.r.URL.RawQuery,
 			Host: host, Header: x.r.Header, Body: x.body.bytes()},
 		Recipe: x.g.recipe, Policy: policy,
 		Route: x.g.cfg.Route, TraceID: traceID(x.r.Header), Continue: x.g.cfg.Continue, LeaveBody: true,

@@ -66,6 +66,7 @@ var knobs = []struct {
 	{"Fingerprint.Body", "fingerprint.body", []string{"auto", "jcs", "raw", "fields"}},
 	{"Fingerprint.Fields", "fingerprint.fields", nil},
 	{"Fingerprint.Exclude", "fingerprint.exclude", nil},
+	{"Fingerprint.ExcludeFields", "fingerprint.exclude_fields", nil},
 	{"Fingerprint.Headers", "fingerprint.headers", nil},
 	{"Fingerprint.Host", "fingerprint.host", nil},
 	{"Fingerprint.Decode", "fingerprint.decode", nil},

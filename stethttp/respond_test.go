@@ -3,6 +3,7 @@ package stethttp_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -203,6 +204,37 @@ func TestMismatchNamesParts(t *testing.T) {
 		}
 	}
 	ask(t, url+"/a?x=1", `{"a":1}`, key1, typed, "Accept: a").want(t, 201, "").has(t, "Idempotent-Replayed: true")
+}
+
+// Q06: the path that counts is the one that was asked for, whatever a router has cut off.
+func TestPathsBehindAPrefix(t *testing.T) {
+	r := newRig(t, stethttp.Config{}, created)
+	mux := http.NewServeMux()
+	mux.Handle("/charges/", http.StripPrefix("/charges", r.handler))
+	mux.Handle("/refunds/", http.StripPrefix("/refunds", r.handler))
+	url := serve(t, mux)
+	ask(t, url+"/charges/7", "{}", key1).want(t, 201, "")
+	a := ask(t, url+"/refunds/7", "{}", key1).want(t, 422, stethttp.KeyReused)
+	if !slices.Equal(a.problem.Mismatch, []string{"path"}) {
+		t.Errorf("%q", a.problem.Mismatch)
+	}
+	ask(t, url+"/charges/7", "{}", key1).want(t, 201, "").has(t, "Idempotent-Replayed: true")
+	r.wantRuns(1)
+}
+
+// Q10: parts of one upload are requests of their own, and each is replayed.
+func TestPartsOfAnUpload(t *testing.T) {
+	r := newRig(t, stethttp.Config{}, created)
+	url := serve(t, r.handler)
+	for _, name := range []string{"Content-Range: bytes %d-%d/10", "Upload-Offset: %d%.0d"} {
+		key := "Idempotency-Key: " + name[:7]
+		ask(t, url, "12345", key, fmt.Sprintf(name, 0, 4)).want(t, 201, "")
+		a := ask(t, url, "12345", key, fmt.Sprintf(name, 5, 9)).want(t, 422, stethttp.KeyReused)
+		if field, _, _ := strings.Cut(name, ":"); !slices.Equal(a.problem.Mismatch, []string{"header:" + field}) {
+			t.Errorf("%q", a.problem.Mismatch)
+		}
+		ask(t, url, "12345", key, fmt.Sprintf(name, 0, 4)).want(t, 201, "").has(t, "Idempotent-Replayed: true")
+	}
 }
 
 // last is the latest event.
@@ -535,12 +567,24 @@ func TestOneGuardPerRecord(t *testing.T) {
 	}
 	t.Run("twice through one guard", func(t *testing.T) {
 		r := newRig(t, stethttp.Config{}, created)
-		url := serve(t, stethttp.Middleware(r.engine, stethttp.SingleTenant, stethttp.Config{})(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-			http.StripPrefix("/v1", r.handler).ServeHTTP(w, req) // the path differs, too
-		})))
-		a := ask(t, url+"/v1/x", "{}", "Idempotency-Key: k").want(t, 422, stethttp.KeyReused)
-		if !strings.Contains(a.problem.Detail, "two guards on one record") || r.state("k") != stet.Retryable {
-			t.Errorf("%v: %s", r.state("k"), a.problem.Detail)
+		elsewhere := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { // the path differs, too
+			changed := req.Clone(req.Context())
+			changed.URL.Path = "/another"
+			r.handler.ServeHTTP(w, changed)
+		})
+		for key, c := range map[string]struct {
+			inner  http.Handler
+			status int
+			code   stethttp.Code
+		}{
+			"cut":     {http.StripPrefix("/v1", r.handler), 409, stethttp.InProgress},
+			"changed": {elsewhere, 422, stethttp.KeyReused},
+		} {
+			url := serve(t, stethttp.Middleware(r.engine, stethttp.SingleTenant, stethttp.Config{})(c.inner))
+			a := ask(t, url+"/v1/x", "{}", "Idempotency-Key: "+key).want(t, c.status, c.code)
+			if !strings.Contains(a.problem.Detail, "two guards on one record") || r.state(key) != stet.Retryable {
+				t.Errorf("%s: %v: %s", key, r.state(key), a.problem.Detail)
+			}
 		}
 	})
 	t.Run("another scope", func(t *testing.T) { // as the docs advise

@@ -139,7 +139,7 @@ var other = map[string]any{
 	"reconcile.probe.url": "http://127.0.0.1:1/{key}", "reconcile.probe.method": "HEAD", "reconcile.webhook.listen": "127.0.0.1:1",
 	"routes[].match": "POST /y", "policy.enabled_methods": []string{"POST", "LINK"}, "policy.required_methods": []string{"PUT"},
 	"policy.key.header": "X-Key", "policy.key.pattern": "[a-z]+", "policy.fingerprint.body": "jcs", "policy.fingerprint.fields": []string{"/b"},
-	"policy.fingerprint.exclude": []string{"/a"}, "policy.fingerprint.headers": []string{"X-A"}, "policy.replay.drop_headers": []string{"X-A"},
+	"policy.fingerprint.exclude": []string{"/a"}, "policy.fingerprint.exclude_fields": []string{"ts"}, "policy.fingerprint.headers": []string{"X-A"}, "policy.replay.drop_headers": []string{"X-A"},
 }
 
 // beside are settings without which another one cannot be set, or cannot be had: nil takes one

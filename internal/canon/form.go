@@ -47,6 +47,25 @@ func (f *Form) Parse(src []byte) bool {
 	return true
 }
 
+// Encoded reports whether src may be a form's body: each pair has a "=", and no byte is one that
+// every encoder of forms writes as a percent sign and two digits, but that stands in JSON and XML.
+func Encoded(src []byte) bool {
+	if bytes.ContainsAny(src, "\"{}<>") {
+		return false
+	}
+	for pair := range bytes.SplitSeq(src, []byte("&")) {
+		if len(pair) > 0 && bytes.IndexByte(pair, '=') < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Drop leaves out the pairs that have one of these names.
+func (f *Form) Drop(names []string) {
+	f.pairs = slices.DeleteFunc(f.pairs, func(p pair) bool { return slices.Contains(names, string(f.text[p.name:p.value])) })
+}
+
 // Write writes the pairs ordered by name; those of one name keep their order, which may matter. So
 // do, all together and after the others, those with "[]" in their names: readers such as Rack and
 // PHP make lists of them, and begin a new element where a name comes again, so that their order

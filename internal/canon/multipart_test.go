@@ -106,8 +106,9 @@ func TestMultipartRefuses(t *testing.T) {
 		"nothing":                      "",
 		"no part":                      "--b--\r\n",
 		"other boundary":               "--c\r\n\r\nx\r\n--c--\r\n",
-		"preamble":                     "hello\r\n--b\r\n\r\nx\r\n--b--\r\n",
-		"epilogue":                     "--b\r\n\r\nx\r\n--b--\r\nbye",
+		"preamble without a line end":  "hello--b\r\n\r\nx\r\n--b--\r\n",
+		"epilogue behind a boundary":   "--b\r\n\r\nx\r\n--b--bye",
+		"boundary in the epilogue":     "--b\r\n\r\nx\r\n--b--\r\n--b\r\n\r\ny\r\n--b--\r\n",
 		"never closed":                 "--b\r\n\r\nx\r\n--b\r\n",
 		"cut short":                    "--b\r\n\r\nx\r\n--b-",
 		"no content":                   "--b\r\nA: 1\r\n",
@@ -140,6 +141,70 @@ func TestMultipartRefuses(t *testing.T) {
 		if _, ok := multipartText("--"+boundary+"\r\n\r\nx\r\n--"+boundary+"--\r\n", boundary); ok {
 			t.Errorf("read with a boundary of %d", len(boundary))
 		}
+	}
+}
+
+// What stands around the parts is read, and is known to be there.
+func TestMultipartBare(t *testing.T) {
+	for src, bare := range map[string]bool{
+		"--b\r\n\r\nx\r\n--b--":               true,
+		"--b\r\n\r\nx\r\n--b--\r\n":           true,
+		"\r\n--b\r\n\r\nx\r\n--b--\r\n":       false,
+		"hello\r\n--b\r\n\r\nx\r\n--b--\r\n":  false,
+		"--b\r\n\r\nx\r\n--b--\r\nbye":        false,
+		"--b\r\n\r\nx\r\n--b--\r\n\r\n":       false,
+		"a\r\nb\r\n--b\r\n\r\nx\r\n--b--\r\n": false,
+	} {
+		var m Multipart
+		if !m.Parse([]byte(src), "b") || m.Bare() != bare || len(m.parts) != 1 || string(m.parts[0].content) != "x" {
+			t.Errorf("%q: bare %v, parts %q", src, m.Bare(), m.parts)
+		}
+	}
+}
+
+func nested(src, media string) string {
+	var m Multipart
+	if !m.Parse([]byte(src), Boundary(media)) {
+		return "refused"
+	}
+	return written(func(w *Writer) { m.WriteNested(w, media) })
+}
+
+// Bodies that differ are written differently, whatever their parts are made to look like.
+func TestNestedDiffers(t *testing.T) {
+	seen := map[string]string{}
+	deep := "--b9\r\n\r\nx\r\n--b9--"
+	for i := 8; i >= 0; i-- {
+		deep = fmt.Sprintf("--b%d\r\nContent-Type: multipart/mixed; boundary=b%d\r\n\r\n%s\r\n--b%d--", i, i+1, deep, i)
+	}
+	const inner = "--c\r\n\r\nx\r\n--c--"
+	part := func(fields, content string) string { return "--b0\r\n" + fields + "\r\n" + content + "\r\n--b0--" }
+	for _, c := range []struct{ src, media string }{
+		{deep, "multipart/mixed; boundary=b0"},
+		{part("Content-Type: multipart/mixed; boundary=c\r\n", inner), "multipart/mixed; boundary=b0"},
+		{part("Content-Type: multipart/mixed; boundary=c; x=1\r\n", inner), "multipart/mixed; boundary=b0"},
+		{part("Content-Type: multipart/mixed; boundary=c\r\nX: multipart/mixed; boundary=c\r\n", inner), "multipart/mixed; boundary=b0"},
+		{part("Content-Type: multipart/mixed; boundary=c\r\n", "before\r\n"+inner), "multipart/mixed; boundary=b0"},
+		{part("Content-Type: multipart/mixed; boundary=c\r\n", inner+"\r\nafter"), "multipart/mixed; boundary=b0"},
+		{part("Content-Type: multipart/mixed; boundary=d\r\n", inner), "multipart/mixed; boundary=b0"}, // not to be read
+		{part("Content-Type: text/plain; boundary=c\r\n", inner), "multipart/mixed; boundary=b0"},
+		{part("Content-Type: multipart/mixed; boundary=c\r\nContent-Type: multipart/mixed; boundary=c\r\n", inner), "multipart/mixed; boundary=b0"},
+		{part("", inner), "multipart/mixed; boundary=b0"},
+		{part("", inner), "multipart/mixed; boundary=b0; start=x"},
+		{part("", inner), "multipart/mixed; boundary=b0; type=x"},
+		{part("", "x"), "multipart/mixed; boundary=b0"},
+	} {
+		text := nested(c.src, c.media)
+		if before, same := seen[text]; same || text == "refused" {
+			t.Errorf("%q, %s: the same as %q", c.src, c.media, before)
+		}
+		seen[text] = c.src
+	}
+	if again := nested(strings.ReplaceAll(deep, "b5", "other"), "multipart/mixed; boundary=b0"); seen[again] != deep {
+		t.Error("an inner boundary counts")
+	}
+	if again := nested(strings.ReplaceAll(deep, "b9", "other"), "multipart/mixed; boundary=b0"); seen[again] != "" {
+		t.Error("what is nested too deeply is read")
 	}
 }
 

@@ -25,6 +25,14 @@ func Path(target string) string {
 	return ""
 }
 
+// Asked returns the path that the client asked for, as it was sent, whatever a router has cut off.
+func Asked(r *http.Request) string {
+	if path := Path(r.RequestURI); path != "" {
+		return path
+	}
+	return r.URL.EscapedPath()
+}
+
 // Decoded returns a path percent-decoded until nothing is left to decode, because %252F is a slash
 // to a reader that decodes twice.
 func Decoded(path string) string { return string(decode(nil, path)) }

@@ -258,6 +258,7 @@ func TestWords(t *testing.T) {
 		"fingerprint: { body: jcs }":                {func(h *c) any { return h.Fingerprint.Body }, stet.BodyJCS},
 		"fingerprint: { body: raw }":                {func(h *c) any { return h.Fingerprint.Body }, stet.BodyRaw},
 		"fingerprint: { decode: true }":             {func(h *c) any { return h.Fingerprint.Decode }, true},
+		"fingerprint: { exclude_fields: [ts] }":     {func(h *c) any { return h.Fingerprint.ExcludeFields[0] }, "ts"},
 		"fingerprint: { exclude: [/a] }":            {func(h *c) any { return h.Fingerprint.Exclude[0] }, "/a"},
 		"fingerprint: { host: true }":               {func(h *c) any { return h.Fingerprint.Host }, true},
 		"fingerprint: { headers: [X-A] }":           {func(h *c) any { return h.Fingerprint.Headers[0] }, "X-A"},

@@ -63,6 +63,7 @@ type fingerprint struct {
 	Body    string   `yaml:"body" is:"Fingerprint.Body" default:"auto" enum:"auto|jcs|raw|fields" doc:"how bodies are compared: by their media type, as RFC 8785 has it, byte by byte, or by fields alone" reload:"live"`
 	Fields  []string `yaml:"fields" is:"Fingerprint.Fields" doc:"JSON pointers of the members that are compared, with body: fields" reload:"live"`
 	Exclude []string `yaml:"exclude" is:"Fingerprint.Exclude" doc:"JSON pointers of members that are not compared" reload:"live"`
+	Names   []string `yaml:"exclude_fields" is:"Fingerprint.ExcludeFields" doc:"names of fields of queries and forms that are not compared" reload:"live"`
 	Headers []string `yaml:"headers" is:"Fingerprint.Headers" doc:"request headers that are compared" reload:"live"`
 	Host    bool     `yaml:"host" is:"Fingerprint.Host" default:"false" doc:"true: the host that a request is for is compared, as it always is on routes that have one" reload:"live"`
 	Decode  bool     `yaml:"decode" is:"Fingerprint.Decode" default:"false" doc:"true: bodies with Content-Encoding: gzip are compared decoded" reload:"live"`
