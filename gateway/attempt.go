@@ -133,6 +133,9 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	a.conn, a.wrote = info.Conn, 0
 	if c != nil {
 		a.wrote = c.wrote.Load()
+		if !isHTTP2(info.Conn) {
+			c.begun.Store(a.wrote)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -88,6 +89,31 @@ func TestNothingFollowsAFailure(t *testing.T) { // R05
 					t.Fatalf("%+v", a)
 				}
 				r.status(r.post(fmt.Sprint("k", i), "/", `{"a":1}`), 201)
+			}
+		})
+	}
+}
+
+// An API that refuses a large request answers before it has read the body, and closes: that the
+// rest could not be sent takes nothing from its answer.
+func TestAnAnswerBeforeTheBody(t *testing.T) { // Q13
+	const refused = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nbig"
+	refuse := func(c net.Conn, in *bufio.Reader) {
+		if line, _ := in.ReadString('\n'); line != "" {
+			_, _ = io.WriteString(c, refused) // and what has not been read makes the end of it a reset
+		}
+	}
+	server, trust := certificate(t)
+	secure := must(tls.Listen("tcp", "127.0.0.1:0", server))
+	for scheme, upstream := range map[string]string{"http": tcpUpstream(t, refuse), "https": "https://" + serveTCP(t, secure, refuse)} {
+		t.Run(scheme, func(t *testing.T) {
+			r := newRig(t, upstream, func(c *gateway.Config) { c.UpstreamTLS = trust })
+			body := strings.Repeat("x", 1<<20)
+			for i := range 20 {
+				r.status(r.post(fmt.Sprint("k", i), "/", body), 413)
+				if a := r.post(fmt.Sprint("k", i), "/", body); a.Header.Get("Idempotent-Replayed") != "true" || string(a.body) != "big" {
+					t.Errorf("%d, %q", a.StatusCode, a.body)
+				}
 			}
 		})
 	}

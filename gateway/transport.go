@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -10,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -42,7 +45,9 @@ func (d *direct) transport(idle time.Duration) *http.Transport {
 			if err != nil {
 				return nil, err
 			}
-			return &countedConn{Conn: c}, nil
+			counting := &countedConn{Conn: c}
+			counting.begun.Store(math.MaxInt64)
+			return counting, nil
 		},
 		TLSClientConfig:       d.tls,
 		TLSHandshakeTimeout:   tlsTimeout,
@@ -96,16 +101,37 @@ func (d *direct) closeIdle() {
 
 // countedConn counts the bytes that may have left for the network. A write that has not returned
 // counts as a whole.
+//
+// The other side may end the connection while a request is still written to it, and may have
+// answered before: an API that refuses a large body does. [http.Transport] gives up at the first
+// write that fails, and would lose that answer. So once a part of the request has left, the rest is
+// taken and dropped, and what there is to read decides.
 type countedConn struct {
 	net.Conn
 	wrote atomic.Int64
+	begun atomic.Int64 // wrote, when the latest request began; HTTP/2 has a reset of its own for each request
+	ended atomic.Bool  // the other side reads no more
 }
 
-func (c *countedConn) Write(p []byte) (int, error) {
-	c.wrote.Add(int64(len(p)))
-	n, err := c.Conn.Write(p)
-	c.wrote.Add(int64(n - len(p)))
+func (c *countedConn) Write(p []byte) (n int, err error) {
+	if c.ended.Load() {
+		err = syscall.EPIPE
+	} else {
+		c.wrote.Add(int64(len(p)))
+		n, err = c.Conn.Write(p)
+		c.wrote.Add(int64(n - len(p)))
+	}
+	if reset(err) && c.wrote.Load() > c.begun.Load() {
+		c.ended.Store(true)
+		return len(p), nil
+	}
 	return n, err
+}
+
+// reset reports whether a write failed because the other side had ended the connection. What it
+// sent before can still be read.
+func reset(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // counted returns the counter below a connection, or nil.
