@@ -38,6 +38,7 @@ type capture struct {
 	tooMuch  bool // it would have to leave before the commit; see Atomic
 	refused  bool // the held response is a refusal by Guard.Refuse
 	lines    bool // it is a stream of lines as soon as it is flushed
+	gaveUp   bool // http.TimeoutHandler has answered, and the handler may go on
 
 	tx     stet.Transaction // of [Atomic], until it ends; guarded by mu
 	back   atomic.Bool      // the handler has returned or panicked: it works no more
@@ -112,7 +113,7 @@ func (c *capture) outside(f func()) {
 
 // begin fixes status and headers.
 func (c *capture) begin(status int) {
-	c.status = status
+	c.status, c.gaveUp = status, c.ofTimeoutHandler(status)
 	c.declared = declared(c.header)
 	c.sent = fieldsOf(c.header, c.few[:0])
 	if c.x.g.cfg.requestIDs() {

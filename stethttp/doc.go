@@ -29,6 +29,7 @@
 // Wiring mistakes are reported to [stet.Config.Observe] as [stet.Miswired] events. Their causes are
 // answered-elsewhere; second-guard, if a request meets the record that was made for it, because two
 // guards share one record or one guard is applied twice; bad-outcome, if a handler sends a
-// Stet-Outcome that is no known word, which counts as unknown; and bad-render, if [Config.Render]
-// panics or writes nothing.
+// Stet-Outcome that is no known word, which counts as unknown; timeout-handler, if
+// [http.TimeoutHandler] within a guard answers 503 while its handler may go on, so that the outcome
+// is unknown; and bad-render, if [Config.Render] panics or writes nothing.
 package stethttp

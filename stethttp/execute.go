@@ -225,7 +225,12 @@ func (x *exchange) state() {
 		if said == 0 && c.phase() != holding && x.lasts() && x.claim.Ended() != nil { // the record says unknown
 			said = stet.Completed
 		}
-		x.declare(said, causeStatus)
+		cause := causeStatus
+		if c.gaveUp {
+			said, cause = stet.Unknown, causeTimeout
+			x.miswired(causeTimeout)
+		}
+		x.declare(said, cause)
 	}
 	if x.claim.Stated() == stet.Retryable && x.redirects() { // the request has to find the key free there
 		x.claim.NotHere(causeElsewhere)

@@ -3,6 +3,7 @@ package stettest
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/rand"
 	"io"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/stet-dev/stet/internal/wiring"
 )
 
 // Sample is a request that the handler accepts. The comments say what zero fields mean.
@@ -51,7 +54,10 @@ func Check(t testing.TB, h http.Handler, samples ...Sample) {
 		samples = []Sample{{}}
 	}
 	for _, s := range samples {
-		c := &checker{t, h, s.withDefaults()}
+		c := &checker{TB: t, h: h, s: s.withDefaults()}
+		var stop func()
+		c.ctx, stop = wiring.Listen(t.Context(), c.hear)
+		defer stop()
 		for _, gate := range []func(*checker){
 			(*checker).sameRequestSameAnswer, (*checker).otherRequestRefused, (*checker).concurrentOnce,
 			(*checker).noKeyRefused, (*checker).badKeysRefused, (*checker).tenantsApart,
@@ -63,8 +69,18 @@ func Check(t testing.TB, h http.Handler, samples ...Sample) {
 
 type checker struct {
 	testing.TB
-	h http.Handler
-	s Sample
+	ctx   context.Context
+	h     http.Handler
+	s     Sample
+	heard sync.Map // causes
+}
+
+// hear takes what the guard finds out about how it is put together, each cause once.
+func (c *checker) hear(cause string) {
+	if _, known := c.heard.LoadOrStore(cause, true); !known {
+		c.Errorf("how guard and handler are put together: %s: http.TimeoutHandler stands within the guard, and answers while its handler "+
+			"goes on; put it around the guard, or set the guard's Policy.Execution (docs/http.md)", cause)
+	}
 }
 
 type answer struct {
@@ -79,7 +95,7 @@ func (a answer) replayed() bool {
 func newKey() string { return `"` + rand.Text() + `"` }
 
 func (c *checker) send(key, body string, change func(*http.Request)) answer {
-	r := httptest.NewRequestWithContext(c.Context(), c.s.Method, c.s.Target, strings.NewReader(body))
+	r := httptest.NewRequestWithContext(c.ctx, c.s.Method, c.s.Target, strings.NewReader(body))
 	for name, values := range c.s.Header {
 		r.Header[name] = slices.Clone(values)
 	}

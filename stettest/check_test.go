@@ -28,17 +28,22 @@ func charges() http.Handler {
 }
 
 func guarded(scope stethttp.ScopeFunc, c stethttp.Config) http.Handler {
+	return guardedHandler(scope, c, charges())
+}
+
+func guardedHandler(scope stethttp.ScopeFunc, c stethttp.Config, h http.Handler) http.Handler {
 	engine, err := stet.New(memstore.New(memstore.Config{}), stet.Config{})
 	if err != nil {
 		panic(err)
 	}
-	return stethttp.Middleware(engine, scope, c)(charges())
+	return stethttp.Middleware(engine, scope, c)(h)
 }
 
 var asOther = stettest.Sample{Header: http.Header{"X-Tenant": {"a"}}, As: func(r *http.Request) { r.Header.Set("X-Tenant", "b") }}
 
 func TestCheckPassesWhatIsRight(t *testing.T) {
 	stettest.Check(t, guarded(stethttp.SingleTenant, stethttp.Config{}))
+	stettest.Check(t, http.TimeoutHandler(guarded(stethttp.SingleTenant, stethttp.Config{}), time.Hour, ""))
 	stettest.Check(t, guarded(stethttp.HeaderScope("X-Tenant"), stethttp.Config{Waiting: stethttp.Wait}), asOther)
 }
 
@@ -66,6 +71,8 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 		{"shadow", guarded(stethttp.SingleTenant, stethttp.Config{Mode: stethttp.ModeShadow}), stettest.Sample{}, "concurrent duplicates"},
 		{"a fingerprint of too little", guarded(stethttp.SingleTenant, stethttp.Config{Fingerprint: stet.Recipe{Body: stet.BodyFields, Fields: []string{"/currency"}}}),
 			stettest.Sample{Body: `{"amount":1,"currency":"EUR"}`, OtherBody: `{"amount":2,"currency":"EUR"}`}, "another request"},
+		{"a handler that is given up", guardedHandler(stethttp.SingleTenant, stethttp.Config{}, http.StripPrefix("", http.TimeoutHandler(charges(), time.Hour, ""))),
+			stettest.Sample{}, "put it around the guard"},
 		{"a sample that is refused", guarded(stethttp.SingleTenant, stethttp.Config{MaxBody: 2}), firstLine, "give Check a Sample"},
 	} {
 		r := &recorder{TB: t}

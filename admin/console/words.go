@@ -40,6 +40,7 @@ var causes = map[string][2]string{
 	"error":              {"the handler returned an error", "the handlers returned errors"},
 	"not-resumed":        {"it stopped half-way, and was not resumed", "they stopped half-way, and were not resumed"},
 	"second-guard":       {"it went through two guards", "they went through two guards"},
+	"timeout-handler":    {"the service answered before the handler had ended", "the service answered before the handlers had ended"},
 	"bad-render":         {"the answer to it could not be drawn", "the answers to them could not be drawn"},
 	"no-transaction":     {"its transaction could not begin", "their transactions could not begin"},
 	"flow-rules":         {"its steps are not those that it began with", "their steps are not those that they began with"},

@@ -134,6 +134,7 @@ var miswires = map[string]string{
 	"second-guard":       "a request met its own record: it passes two guards, or one of them twice; give the inner one another scope or store",
 	"bad-outcome":        "Stet-Outcome is neither not-executed, unknown nor completed; the outcome counts as unknown",
 	"answered-elsewhere": "a handler answered, or is going to, where its guard does not see it; see Other frameworks in docs/http.md",
+	"timeout-handler":    "http.TimeoutHandler answered within the guard, and its handler may go on: the outcome is unknown; put it around the guard",
 	"bad-render":         "the renderer of refusals panicked or answered nothing",
 }
 
