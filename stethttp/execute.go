@@ -260,9 +260,14 @@ func (x *exchange) says() stet.State {
 }
 
 // redirects reports whether the answer sends the client elsewhere with the same request, which has
-// not been carried out here (RFC 9110 sections 15.4.8 and 15.4.9).
+// not been carried out here (RFC 9110 sections 15.4.8 and 15.4.9). Without a Location a client
+// cannot follow: some APIs say by such a 308 that they have a part of an upload.
 func (x *exchange) redirects() bool {
-	return x.cap.status == http.StatusTemporaryRedirect || x.cap.status == http.StatusPermanentRedirect
+	switch x.cap.status {
+	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return len(valuesOf(x.cap.sent, "Location")) > 0
+	}
+	return false
 }
 
 // finishAnswered settles a run whose handler returned after the client was answered without it. A

@@ -58,6 +58,18 @@ func TestRedirectsForgetTheKey(t *testing.T) { // Q02
 	}
 }
 
+// An answer that says nothing of where is no redirection: an API that takes an upload in parts has
+// the part.
+func TestA308WithoutALocation(t *testing.T) {
+	r := newRig(t, stethttp.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Range", "bytes=0-4")
+		w.WriteHeader(http.StatusPermanentRedirect)
+	})
+	r.want(r.postTo("/upload", "k"), 308, "")
+	r.want(r.postTo("/upload", "k"), 308, "")
+	r.wantRuns(1)
+}
+
 // A client that follows a redirection by itself pays once.
 func TestClientsFollowWithTheirKey(t *testing.T) { // Q02
 	r := newRig(t, stethttp.Config{}, slashed(308))
