@@ -2,6 +2,7 @@ package door
 
 import (
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -25,12 +26,17 @@ func Path(target string) string {
 	return ""
 }
 
-// Asked returns the path that the client asked for, as it was sent, whatever a router has cut off.
+// Asked returns the path that the client asked for, escaped, whatever a router has cut off.
 func Asked(r *http.Request) string {
-	if path := Path(r.RequestURI); path != "" {
+	path := r.URL.EscapedPath()
+	if sent := Path(r.RequestURI); sent == path || sent == "" {
 		return path
 	}
-	return r.URL.EscapedPath()
+	u, err := url.ParseRequestURI(r.RequestURI) // as net/http has read it
+	if err != nil {
+		return path
+	}
+	return u.EscapedPath()
 }
 
 // Decoded returns a path percent-decoded until nothing is left to decode, because %252F is a slash
