@@ -157,7 +157,7 @@ func TestMultipartBare(t *testing.T) {
 	} {
 		var m Multipart
 		if !m.Parse([]byte(src), "b") || m.Bare() != bare || len(m.parts) != 1 || string(m.parts[0].content) != "x" {
-			t.Errorf("%q: bare %v, parts %q", src, m.Bare(), m.parts)
+			t.Errorf("%q: bare %v, %d parts", src, m.Bare(), len(m.parts))
 		}
 	}
 }
