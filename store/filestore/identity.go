@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"os/user"
 	"path"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -258,13 +261,13 @@ func (s *Store) setHorizon(to time.Time) error {
 	return err
 }
 
-// writable proves that files can be made (S16).
+// writable proves that files can be made (S16), and that who has the store open can read them.
 func (s *Store) writable() error {
 	f, temp, err := s.temp()
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.remove(temp), release(f))
+	return errors.Join(s.owned(f), s.remove(temp), release(f))
 }
 
 // mended says what to do about an error of who may not write.
@@ -273,6 +276,34 @@ func mended(err error) error {
 		return fmt.Errorf("it cannot be written; give this program's user the right to read and write in it, and mount its file system read-write: %w", err)
 	}
 	return err
+}
+
+// owned checks that a file of this process has the same owner as the store. Files are made for their
+// owner alone: those of another user, such as root, the store's other processes could not read
+// (Q16). The owner is looked at where the file system says it, which may have its own idea of users.
+func (s *Store) owned(made *os.File) error {
+	here, err := made.Stat()
+	if err != nil {
+		return err
+	}
+	there, err := s.root.Stat(recordsDir)
+	if err != nil {
+		return err
+	}
+	own, known := ownerOf(here)
+	if owner, _ := ownerOf(there); known && owner != own {
+		return fmt.Errorf("it belongs to %s, who could not read what %s writes in it; run this program as that user: sudo -u '#%d'",
+			userOf(owner), userOf(own), owner)
+	}
+	return nil
+}
+
+func userOf(id int) string {
+	u, err := user.LookupId(strconv.Itoa(id))
+	if err != nil {
+		return fmt.Sprintf("user %d", id)
+	}
+	return fmt.Sprintf("user %s (%d)", u.Username, id)
 }
 
 // write is [work] for a verb that writes.

@@ -218,3 +218,27 @@ func TestRecordsOfAnOlderVersionAreHeld(t *testing.T) {
 	}
 	h.create("b", time.Hour)
 }
+
+// A user whose files the store's other processes could not read is refused before there is one,
+// root as well, and is told as whom to come (Q16).
+func TestAnotherUserIsRefused(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root may give files away")
+	}
+	h := newHouse(t)
+	h.create("k", time.Hour)
+	before := h.files(".")
+	must(t, os.Chown(filepath.Join(h.dir, recordsDir), 12345, -1))
+	s, err := Open(h.dir, Config{})
+	if err == nil {
+		_ = s.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "belongs to user 12345, who could not read what user root (0) writes in it; run this program as that user: sudo -u '#12345'") {
+		t.Errorf("Open: %v", err)
+	}
+	if after := h.files("."); !slices.Equal(after, before) {
+		t.Errorf("there are other files than before: %q, %q", after, before)
+	}
+	must(t, os.Chown(filepath.Join(h.dir, recordsDir), 0, -1))
+	h.open(time.Now)
+}

@@ -8,6 +8,15 @@ import (
 	"syscall"
 )
 
+// ownerOf returns the id of a file's user.
+func ownerOf(info os.FileInfo) (id int, known bool) {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, false
+	}
+	return int(stat.Uid), true
+}
+
 // lock is a way to lock a file: shared by readers, or exclusive for a writer.
 type lock int
 

@@ -113,6 +113,9 @@ func (d DSN) sql(ctx context.Context, use Use, clock func() time.Time) (stet.Sto
 		return nil, nil, err
 	}
 	fail := func(err error) (stet.Store, func() error, error) {
+		if denied := d.denied(); denied != nil {
+			err = fmt.Errorf("%w: %w", denied, err)
+		}
 		return nil, nil, errors.Join(d.Failed(err), db.Close())
 	}
 	if use == Serve && !d.Shared() {
@@ -172,14 +175,38 @@ func private(path string) error {
 	return f.Close()
 }
 
+// denied returns what keeps this user from the files of an embedded SQL store, of which SQLite tells a
+// number (Q16); nil if nothing does.
+func (d DSN) denied() error {
+	if d.Shared() {
+		return nil
+	}
+	f, err := os.OpenFile(d.Path, os.O_RDWR, 0)
+	if err == nil {
+		err = errors.Join(f.Close(), d.makes()) // SQLite puts files beside it
+	}
+	if !errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return fmt.Errorf("%w; run this program as the user that %s belongs to, or let its user read and write that file and its directory", err, d.Path)
+}
+
 // Makeable returns why a store in files could not be made by a gateway, or nil.
 func (d DSN) Makeable() error {
 	if err := d.there(Serve); err != nil {
 		return err
 	}
+	if err := d.makes(); err != nil {
+		return d.unreachable(err)
+	}
+	return nil
+}
+
+// makes proves that files can be made beside the store's.
+func (d DSN) makes() error {
 	f, err := os.CreateTemp(filepath.Dir(d.Path), ".stet-*")
 	if err != nil {
-		return d.unreachable(err)
+		return err
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
