@@ -15,9 +15,9 @@ const causeTimeout = "timeout-handler"
 // another goroutine.
 const timeoutHandler = "net/http.(*timeoutHandler).ServeHTTP"
 
-// maxFrames bounds how far below a writer's caller it is looked for: writers of other middleware may
+// framesLooked is how far below a writer's caller it is looked for: writers of other middleware may
 // stand between.
-const maxFrames = 64
+const framesLooked = 64
 
 // ofTimeoutHandler reports whether http.TimeoutHandler stands between the guard and its handler, and
 // answers with this status. For a handler that it has given up it answers 503, and there is no other
@@ -29,7 +29,7 @@ func (c *capture) ofTimeoutHandler(status int) bool {
 	if !gives && hear == nil {
 		return false
 	}
-	var callers [maxFrames]uintptr
+	var callers [framesLooked]uintptr
 	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
 	for more := true; more; {
 		var f runtime.Frame
