@@ -176,7 +176,7 @@ func request() stet.Request { return stet.Request{ID: stet.ID{Scope: "shop", Key
 // retried is the client's answer, who asks again while the key is in progress.
 func retried(t *testing.T, f *flow.Flow[order]) stet.Response {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

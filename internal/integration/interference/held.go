@@ -19,7 +19,7 @@ const (
 	holdTime = 500 * time.Millisecond
 	// soon is long enough for a machine that is busy, and shorter than a loop that stops at a
 	// held row, which is for ever.
-	soon   = 10 * time.Second
+	soon   = time.Minute
 	others = 20
 )
 

@@ -50,7 +50,7 @@ func child() int {
 			select {}
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	d := sqlstore.Dialect(os.Getenv(dialectEnv))
 	box := outbox.New(d)

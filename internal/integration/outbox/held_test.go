@@ -36,14 +36,14 @@ func TestHeldRowsArePassedBy(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if n, err := db.box.Reap(ctx, db.DB, time.Hour, 100); n != 1 || err != nil {
 			t.Errorf("reaped %d, %v", n, err)
 		}
 		w := db.worker(func(context.Context, *outbox.Delivery) outbox.Result { return outbox.Delivered() })
 		until(t, w, 2) // the other pending one, and the other line's
-		for end := time.Now().Add(10 * time.Second); db.count(t, "state = 'unknown'") != 1 && time.Now().Before(end); {
+		for end := time.Now().Add(time.Minute); db.count(t, "state = 'unknown'") != 1 && time.Now().Before(end); {
 			until(t, w, 0)
 		}
 		states := map[int64]outbox.State{}

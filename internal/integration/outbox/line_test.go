@@ -83,7 +83,7 @@ func TestBlockedAreNotScanned(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- w.Run(ctx) }()
-		for end := time.Now().Add(30 * time.Second); db.count(t, "behind = -1") > 0; {
+		for end := time.Now().Add(time.Minute); db.count(t, "behind = -1") > 0; {
 			if time.Now().After(end) {
 				t.Fatal("they are never sorted")
 			}
@@ -168,7 +168,7 @@ func (db *database) seeks(t *testing.T, asked map[string][]driver.NamedValue) {
 func TestLines(t *testing.T) {
 	const lines, each, workers = 6, 40, 3
 	on(t, func(t *testing.T, db *database) {
-		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()
 		var mu sync.Mutex
 		busy, last, over := map[string]bool{}, map[string]int64{}, 0

@@ -69,7 +69,7 @@ func next[T any](t *testing.T, got <-chan T, within time.Duration) (v T) {
 // eventually asks the server until it says yes.
 func (db *database) eventually(t *testing.T, query string, args ...any) {
 	t.Helper()
-	end := time.Now().Add(20 * time.Second)
+	end := time.Now().Add(time.Minute)
 	for ok := false; !ok; {
 		if err := db.QueryRowContext(t.Context(), query, args...).Scan(&ok); err != nil {
 			t.Fatal(err)

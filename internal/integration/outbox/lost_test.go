@@ -102,7 +102,7 @@ func TestLateClaim(t *testing.T) {
 			}
 			return do()
 		})
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		done := 0
 		w.Observe = func(e outbox.Event) {

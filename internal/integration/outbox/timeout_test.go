@@ -30,7 +30,7 @@ func TestTimeout(t *testing.T) {
 			}
 			return outbox.Delivered()
 		})
-		w.Concurrency, w.Timeout = 1, 50*time.Millisecond
+		w.Concurrency, w.Timeout = 1, 300*time.Millisecond // the quick one has to be done within it
 		w.Observe = func(e outbox.Event) { events <- e }
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)

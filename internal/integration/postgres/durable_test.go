@@ -27,7 +27,7 @@ func TestVolatileServers(t *testing.T) {
 		if !ok {
 			t.Fatal("the store cannot be asked")
 		}
-		return c.Check(within(t, 10*time.Second))
+		return c.Check(within(t, 30*time.Second))
 	}
 	for what, err := range map[string]error{"pgx": check(s), "database/sql": check(also.Store)} {
 		if err != nil {

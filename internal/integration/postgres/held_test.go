@@ -70,7 +70,7 @@ func TestHeldKeysAreInNobodysWay(t *testing.T) {
 					t.Errorf("a Replace of what a transaction has changed: %v", err)
 				}
 				began := time.Now()
-				if got, err := s.Create(within(t, 5*time.Second), running("old")); !errors.Is(err, stet.ErrExists) || got.Version != old.Version {
+				if got, err := s.Create(within(t, 30*time.Second), running("old")); !errors.Is(err, stet.ErrExists) || got.Version != old.Version {
 					t.Errorf("a duplicate: %v", err)
 				}
 				tier.Took(t, "a duplicate", time.Since(began), time.Second)
@@ -107,10 +107,10 @@ func TestHeldKeysAreInNobodysWay(t *testing.T) {
 	wg.Wait()
 	rollback()
 	// A call that was given up on may have happened, when it was its turn.
-	if _, err := s.Create(within(t, 5*time.Second), running("fresh")); err != nil && !errors.Is(err, stet.ErrExists) {
+	if _, err := s.Create(within(t, 30*time.Second), running("fresh")); err != nil && !errors.Is(err, stet.ErrExists) {
 		t.Errorf("after the rollback: %v", err)
 	}
-	if shown, err := s.Replace(within(t, 5*time.Second), old.Version, h, b); err != nil && (!errors.Is(err, stet.ErrStale) || shown.Holder != "contender") {
+	if shown, err := s.Replace(within(t, 30*time.Second), old.Version, h, b); err != nil && (!errors.Is(err, stet.ErrStale) || shown.Holder != "contender") {
 		t.Errorf("after the rollback: %v", err)
 	}
 }
@@ -225,13 +225,13 @@ func TestHeldRowDelaysNoGroup(t *testing.T) {
 		for i := range 9 {
 			wg.Go(func() {
 				if i == 4 {
-					if got, err := s.Create(within(t, 5*time.Second), running(string(held.Key))); !errors.Is(err, stet.ErrExists) || got.Version != held.Version {
+					if got, err := s.Create(within(t, 30*time.Second), running(string(held.Key))); !errors.Is(err, stet.ErrExists) || got.Version != held.Version {
 						t.Errorf("a duplicate: %v", err)
 					}
 					return
 				}
 				began := time.Now()
-				if _, err := s.Create(within(t, 5*time.Second), running(fmt.Sprintf("%d-%d", round, i))); err != nil {
+				if _, err := s.Create(within(t, 30*time.Second), running(fmt.Sprintf("%d-%d", round, i))); err != nil {
 					t.Errorf("a neighbour: %v", err)
 				}
 				mu.Lock()
@@ -314,7 +314,7 @@ func TestReplaceWaitsForTheRow(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		next, _ := completed(made.Head)
-		_, err := s.Replace(within(t, 10*time.Second), made.Version, next, nil)
+		_, err := s.Replace(within(t, 30*time.Second), made.Version, next, nil)
 		done <- err
 	}()
 	eventually(t, "waiter", func() bool { return locked(t, s) == 1 })
@@ -342,7 +342,7 @@ func TestPoisonedRows(t *testing.T) {
 				if poisoned {
 					key = poison()
 				}
-				_, err := s.Create(within(t, 10*time.Second), running(key))
+				_, err := s.Create(within(t, 30*time.Second), running(key))
 				if poisoned && (err == nil || strings.Contains(err.Error(), key[:16])) {
 					t.Error("a poisoned row was stored, or its key is told")
 				}
@@ -372,7 +372,7 @@ func TestGroupsDoNotDeadlock(t *testing.T) {
 		wg.Go(func() {
 			for _, i := range rand.Perm(len(made)) {
 				s := stores[w%2]
-				got, err := s.Create(within(t, 10*time.Second), running(fmt.Sprint(i)))
+				got, err := s.Create(within(t, 30*time.Second), running(fmt.Sprint(i)))
 				if err != nil && !errors.Is(err, stet.ErrExists) {
 					t.Error(err)
 					continue
@@ -381,7 +381,7 @@ func TestGroupsDoNotDeadlock(t *testing.T) {
 					made[i].Add(1)
 				}
 				h, b := completed(got.Head)
-				if _, err := s.Replace(within(t, 10*time.Second), got.Version, h, b); err != nil && !errors.Is(err, stet.ErrStale) {
+				if _, err := s.Replace(within(t, 30*time.Second), got.Version, h, b); err != nil && !errors.Is(err, stet.ErrStale) {
 					t.Error(err)
 				}
 			}
@@ -404,7 +404,7 @@ func TestDeadlockOfCallers(t *testing.T) {
 	records := []stet.Record{create(t, s, "a"), create(t, s, "b")}
 	replace := func(in stet.Store, r stet.Record) error {
 		h, b := completed(r.Head)
-		_, err := in.Replace(within(t, 10*time.Second), r.Version, h, b)
+		_, err := in.Replace(within(t, 30*time.Second), r.Version, h, b)
 		return err
 	}
 	var wg, both sync.WaitGroup

@@ -66,12 +66,12 @@ func TestTheStatementLooksAtTheStore(t *testing.T) {
 		for i := range 24 {
 			wg.Go(func() {
 				h, b := completed(made.Head)
-				_, err := s.Create(within(t, 10*time.Second), running(strings.Repeat("n", i+1)))
+				_, err := s.Create(within(t, 30*time.Second), running(strings.Repeat("n", i+1)))
 				if i%3 == 1 {
-					_, err = s.Replace(within(t, 10*time.Second), made.Version, h, b)
+					_, err = s.Replace(within(t, 30*time.Second), made.Version, h, b)
 				}
 				if i%3 == 2 {
-					err = s.Delete(within(t, 10*time.Second), made.ID, made.Version)
+					err = s.Delete(within(t, 30*time.Second), made.ID, made.Version)
 				}
 				if !errors.Is(err, stet.ErrForeign) {
 					t.Errorf("%s: %d: %v", change, i, err)

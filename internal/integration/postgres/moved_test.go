@@ -17,7 +17,7 @@ func TestAnAddressThatMoves(t *testing.T) { // Q04
 	s := opened(t, dsn(p.Addr(), "postgres"), pgxstore.Config{})
 	create(t, s, "before")
 	p.Elsewhere(t, standby.Addr, "25006", func(key string) error {
-		_, err := s.Create(within(t, 2*time.Second), running(key))
+		_, err := s.Create(within(t, 30*time.Second), running(key))
 		return err
 	})
 }

@@ -27,7 +27,7 @@ func within(t testing.TB, d time.Duration) context.Context {
 
 func create(t testing.TB, s stet.Store, key string) stet.Record {
 	t.Helper()
-	r, err := s.Create(within(t, 10*time.Second), running(key))
+	r, err := s.Create(within(t, 30*time.Second), running(key))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func create(t testing.TB, s stet.Store, key string) stet.Record {
 // eventually waits for something that has to come.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	end := time.NewTimer(20 * time.Second)
+	end := time.NewTimer(time.Minute)
 	defer end.Stop()
 	look := time.NewTicker(2 * time.Millisecond)
 	defer look.Stop()
@@ -65,24 +65,24 @@ func TestAnswersLost(t *testing.T) {
 	s, proxy := behind(t)
 	r := running("the-key-of-a-lost-create")
 	lost := proxy.LoseAnswer(string(r.Key))
-	if _, err := s.Create(within(t, 5*time.Second), r); err == nil || errors.Is(err, stet.ErrExists) {
+	if _, err := s.Create(within(t, 30*time.Second), r); err == nil || errors.Is(err, stet.ErrExists) {
 		t.Fatalf("a Create without an answer is answered with %v", err)
 	}
 	<-lost
-	made, err := s.Create(within(t, 5*time.Second), r)
+	made, err := s.Create(within(t, 30*time.Second), r)
 	if !errors.Is(err, stet.ErrExists) || made.Version != r.Version {
 		t.Fatalf("sent again: %v, version %d of %d", err, made.Version, r.Version)
 	}
 	h, b := completed(made.Head)
 	lost = proxy.LoseAnswer(string(r.Key))
-	if _, err := s.Replace(within(t, 5*time.Second), made.Version, h, b); err == nil || errors.Is(err, stet.ErrStale) {
+	if _, err := s.Replace(within(t, 30*time.Second), made.Version, h, b); err == nil || errors.Is(err, stet.ErrStale) {
 		t.Fatalf("a Replace without an answer is answered with %v", err)
 	}
 	<-lost
-	if shown, err := s.Replace(within(t, 5*time.Second), made.Version, h, b); !errors.Is(err, stet.ErrStale) || shown.Version != h.Version {
+	if shown, err := s.Replace(within(t, 30*time.Second), made.Version, h, b); !errors.Is(err, stet.ErrStale) || shown.Version != h.Version {
 		t.Fatalf("sent again: %v, version %d of %d", err, shown.Version, h.Version)
 	}
-	for _, err := range []error{func() error { _, err := s.Get(within(t, time.Second), made.ID); return err }()} {
+	for _, err := range []error{func() error { _, err := s.Get(within(t, 30*time.Second), made.ID); return err }()} {
 		if err != nil {
 			t.Error(err)
 		}
@@ -106,7 +106,7 @@ func TestAnswerToAGroupLost(t *testing.T) {
 			records[i] = running("lost-with-its-group")
 		}
 		wg.Go(func() {
-			if _, err := s.Create(within(t, 10*time.Second), records[i]); errors.Is(err, stet.ErrExists) {
+			if _, err := s.Create(within(t, 30*time.Second), records[i]); errors.Is(err, stet.ErrExists) {
 				t.Errorf("record %d: %v", i, err)
 			} else if err != nil {
 				unanswered.Add(1)
@@ -120,7 +120,7 @@ func TestAnswerToAGroupLost(t *testing.T) {
 		t.Errorf("%d have no answer", n)
 	}
 	for i, r := range records {
-		if got, err := s.Create(within(t, 5*time.Second), r); err != nil && (!errors.Is(err, stet.ErrExists) || got.Version != r.Version) {
+		if got, err := s.Create(within(t, 30*time.Second), r); err != nil && (!errors.Is(err, stet.ErrExists) || got.Version != r.Version) {
 			t.Errorf("record %d, sent again: %v", i, err)
 		}
 	}
@@ -192,7 +192,7 @@ func TestServerKilledMidGroup(t *testing.T) {
 	close(stop)
 	wg.Wait()
 	for i := int64(1); i <= n.Load(); i++ {
-		got, err := s.Get(within(t, 5*time.Second), running(fmt.Sprint(i)).ID)
+		got, err := s.Get(within(t, 30*time.Second), running(fmt.Sprint(i)).ID)
 		if _, ok := acknowledged.Load(i); ok && (err != nil || got.State != stet.Completed) {
 			t.Errorf("record %d was acknowledged, and is %v (%v)", i, got.State, err)
 		}
@@ -225,7 +225,7 @@ func TestServerStandsStill(t *testing.T) {
 	wg.Wait()
 	server.Resume(t)
 	for i, r := range records {
-		if got, err := s.Create(within(t, 10*time.Second), r); err != nil && (!errors.Is(err, stet.ErrExists) || got.Version != r.Version) {
+		if got, err := s.Create(within(t, 30*time.Second), r); err != nil && (!errors.Is(err, stet.ErrExists) || got.Version != r.Version) {
 			t.Errorf("record %d, sent again: %v", i, err)
 		}
 	}
@@ -250,7 +250,7 @@ func TestPoolExhausted(t *testing.T) {
 	for _, c := range held {
 		c.Release()
 	}
-	if _, err := s.Create(within(t, 5*time.Second), r); err != nil {
+	if _, err := s.Create(within(t, 30*time.Second), r); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
 }
@@ -268,7 +268,7 @@ func TestDiskFull(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 20 { // alone, and in groups
 		wg.Go(func() {
-			if _, err := s.Create(within(t, 5*time.Second), running(fmt.Sprint(i))); !errors.Is(err, stet.ErrFull) {
+			if _, err := s.Create(within(t, 30*time.Second), running(fmt.Sprint(i))); !errors.Is(err, stet.ErrFull) {
 				t.Errorf("Create: %v", err)
 			}
 		})

@@ -72,7 +72,7 @@ func TestWaitThroughPooler(t *testing.T) {
 // woken waits through one store for what another changes.
 func woken(t *testing.T, waits stet.Waiter, changes stet.Store) time.Duration {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	made, err := changes.Create(ctx, running(t.Name()+time.Now().String()))
 	if err != nil {

@@ -53,12 +53,12 @@ func as(t *testing.T, address, name string) string {
 // used has a store do what an engine does, and one key again that it has made.
 func used(t *testing.T, s stet.Store) error {
 	t.Helper()
-	if _, err := s.Create(within(t, 5*time.Second), running(zurich)); err == nil {
+	if _, err := s.Create(within(t, 30*time.Second), running(zurich)); err == nil {
 		t.Error("a key is new a second time")
 	} else if !errors.Is(err, stet.ErrExists) {
 		return err
 	}
-	return usable.Prove(within(t, 5*time.Second), s, true)
+	return usable.Prove(within(t, 30*time.Second), s, true)
 }
 
 // Whatever sessions are given by a role, a database or an address: a store on a prepared pool works

@@ -87,7 +87,7 @@ func TestReadsWaitForNoReplica(t *testing.T) {
 	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
 			master, replica := testserver.NewRedisPair(t)
-			const wait = 5 * time.Second
+			const wait = 20 * time.Second
 			s := open(t, a.single(t, master.Addr), redisstore.Config{Wait: 1, WaitTimeout: wait})
 			made, err := s.Create(t.Context(), sample("k"))
 			if err != nil {

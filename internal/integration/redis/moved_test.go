@@ -31,7 +31,7 @@ func TestAnAddressThatMoves(t *testing.T) { // Q04
 				p.Move(replica.Addr)
 				master.Follow(t, replica)
 				eventually(t, "a key is granted", func() bool {
-					_, err := s.Create(within(t, time.Second), sample("after"))
+					_, err := s.Create(within(t, 30*time.Second), sample("after"))
 					return err == nil
 				})
 				if _, err := s.Create(t.Context(), sample("before")); !errors.Is(err, stet.ErrExists) {

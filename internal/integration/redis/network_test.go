@@ -200,22 +200,22 @@ func TestAnswerLost(t *testing.T) {
 
 			r := sample("precious")
 			lost := p.LoseAnswer("precious")
-			if _, err := s.Create(within(t, 5*time.Second), r); err == nil || errors.Is(err, stet.ErrExists) || errors.Is(err, stet.ErrFull) {
+			if _, err := s.Create(within(t, patience), r); err == nil || errors.Is(err, stet.ErrExists) || errors.Is(err, stet.ErrFull) {
 				t.Fatalf("Create whose answer was lost: %v", err)
 			}
 			<-lost
-			made, err = s.Create(within(t, 5*time.Second), r)
+			made, err = s.Create(within(t, patience), r)
 			if !errors.Is(err, stet.ErrExists) || made.Version != r.Version {
 				t.Fatalf("the same Create again: %v, version is ours: %v", err, made.Version == r.Version)
 			}
 
 			h, body = completed(made, "result")
 			lost = p.LoseAnswer("precious")
-			if _, err := s.Replace(within(t, 5*time.Second), made.Version, h, body); err == nil || errors.Is(err, stet.ErrStale) {
+			if _, err := s.Replace(within(t, patience), made.Version, h, body); err == nil || errors.Is(err, stet.ErrStale) {
 				t.Fatalf("Replace whose answer was lost: %v", err)
 			}
 			<-lost
-			have, err := s.Replace(within(t, 5*time.Second), made.Version, h, body)
+			have, err := s.Replace(within(t, patience), made.Version, h, body)
 			if !errors.Is(err, stet.ErrStale) || have.Version != h.Version {
 				t.Fatalf("the same Replace again: %v, version is ours: %v", err, have.Version == h.Version)
 			}

@@ -89,7 +89,7 @@ func (w *load) start(t *testing.T) {
 }
 
 func (w *load) one(key string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	r := sample(key)
 	r.DownstreamKey = "name-" + key
@@ -172,7 +172,7 @@ func (m *move) slot(from, to int, after func()) {
 		if len(keys) == 0 {
 			break
 		}
-		m.do(from, "MIGRATE", "127.0.0.1", port, keys[0], 0, 5000)
+		m.do(from, "MIGRATE", "127.0.0.1", port, keys[0], 0, patience.Milliseconds())
 	}
 	for _, node := range []int{to, from} {
 		m.do(node, "CLUSTER", "SETSLOT", slot, "NODE", target)

@@ -101,7 +101,7 @@ func next(t *testing.T, events <-chan *river.Event) *rivertype.JobRow {
 	select {
 	case e := <-events:
 		return e.Job
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no job has ended")
 		return nil
 	}

@@ -150,7 +150,7 @@ func TestWhatGoesOnBesideATransaction(t *testing.T) {
 	if _, err := s.Replace(ctx, other.Version, h, b); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a write of another key: %v", err)
 	}
-	reading, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	reading, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	heads, _, err := s.List(reading, stet.Query{})
 	found, ferr := finder(t, s).Find(reading, "", "ch_1")

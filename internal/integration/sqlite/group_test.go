@@ -22,7 +22,7 @@ func group(t *testing.T, s *sqlstore.Store, unlock func(), ctxs []*watched, writ
 		wg.Go(func() { errs[i] = write(ctx, i) })
 		select {
 		case <-ctx.asked:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("write %d does not wait", i)
 		}
 	}
@@ -34,7 +34,7 @@ func group(t *testing.T, s *sqlstore.Store, unlock func(), ctxs []*watched, writ
 func contexts(t *testing.T, n int) []*watched {
 	ctxs := make([]*watched, n)
 	for i := range ctxs {
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		t.Cleanup(cancel)
 		ctxs[i] = watch(ctx)
 	}
@@ -160,7 +160,7 @@ func TestDeadlinesWhileAnotherProcessWrites(t *testing.T) {
 	}
 	wg.Wait()
 	// A duplicate is answered meanwhile: what is there is read without the lock.
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if got, err := s.Create(ctx, r); !errors.Is(err, stet.ErrExists) || got.Version != r.Version {
 		t.Errorf("a duplicate: %v", err)

@@ -157,7 +157,7 @@ func TestLongReadKeepsNoWriteWaiting(t *testing.T) { // B06
 	if err := conn.QueryRowContext(t.Context(), "SELECT count(*) FROM stet_records").Scan(&n); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	done := make(chan struct{})
 	var largest int64

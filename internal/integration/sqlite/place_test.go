@@ -63,7 +63,7 @@ func TestFileThatIsExchanged(t *testing.T) { // S04
 // refused waits until the store takes no new key, and returns why.
 func refused(t testing.TB, s stet.Store) (err error) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !errors.Is(err, stet.ErrForeign); {
+	for end := time.Now().Add(time.Minute); !errors.Is(err, stet.ErrForeign); {
 		if time.Now().After(end) {
 			t.Fatalf("it takes new keys (%v)", err)
 		}

@@ -317,12 +317,12 @@ func must(t testing.TB, n *Server, text string) string {
 
 // command sends one inline command and returns its one answer.
 func command(n *Server, text string) (string, error) {
-	conn, err := net.DialTimeout("tcp", n.Addr, time.Second)
+	conn, err := net.DialTimeout("tcp", n.Addr, 10*time.Second)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		return "", err
 	}
 	if _, err := io.WriteString(conn, text+"\r\n"); err != nil {

@@ -15,7 +15,7 @@ func TestServersServe(t *testing.T) {
 			if get(t) != s {
 				t.Error("it is not shared")
 			}
-			if err := s.kind.ready(s.Addr); err != nil {
+			if err := s.await(); err != nil {
 				t.Error(err)
 			}
 		})
