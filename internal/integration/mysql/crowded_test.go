@@ -39,7 +39,7 @@ func TestFewConnections(t *testing.T) {
 			var done, other atomic.Int64
 			for i := range 200 {
 				all.Go(func() {
-					ctx := within(t, 20*time.Second)
+					ctx := within(t, time.Minute)
 					r, err := s.Create(ctx, named(fmt.Sprint("k-", i)))
 					if err == nil {
 						h, body := completed(r, "answer")
@@ -85,7 +85,9 @@ func TestBusyIsNotAway(t *testing.T) { // S17
 		t.Fatal(err)
 	}
 	held := make(chan error, 1)
-	go func() { _, err := s.Get(within(t, time.Second), made.ID); held <- err }()
+	waiting, giveUp := context.WithTimeout(t.Context(), time.Minute)
+	defer giveUp()
+	go func() { _, err := s.Get(waiting, made.ID); held <- err }()
 	eventually(t, "a call that has the connection", func() bool {
 		var waits int
 		err := tx.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for table%'").Scan(&waits)
@@ -94,6 +96,7 @@ func TestBusyIsNotAway(t *testing.T) { // S17
 	if _, err := s.Create(within(t, 100*time.Millisecond), named("second")); err == nil || errors.Is(err, stet.ErrBusy) {
 		t.Errorf("while no call has an answer: %v", err)
 	}
+	giveUp()
 	<-held
 	if _, err := tx.ExecContext(t.Context(), "UNLOCK TABLES"); err != nil {
 		t.Fatal(err)

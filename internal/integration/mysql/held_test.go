@@ -79,7 +79,7 @@ func heldRows(t *testing.T, db *sql.DB) {
 		})
 	}
 	began := time.Now()
-	patience := within(t, 20*time.Second)
+	patience := within(t, time.Minute)
 	for i := range 64 {
 		crowd.Go(func() {
 			for round := range 5 {
@@ -110,7 +110,7 @@ func heldRows(t *testing.T, db *sql.DB) {
 	}
 	patient := make(chan error, 1)
 	go func() {
-		_, err := s.Create(within(t, 10*time.Second), named("created"))
+		_, err := s.Create(within(t, 30*time.Second), named("created"))
 		patient <- err
 	}()
 	if err := tx.Commit(); err != nil {
@@ -141,7 +141,7 @@ func TestDeadlock(t *testing.T) {
 		var wg sync.WaitGroup
 		created := make([]error, 16)
 		for i := range created {
-			wg.Go(func() { _, created[i] = s.Create(within(t, 10*time.Second), named(name(i))) })
+			wg.Go(func() { _, created[i] = s.Create(within(t, 30*time.Second), named(name(i))) })
 		}
 		lost := false
 		for i := range 8 { // and this waits for the groups
@@ -183,7 +183,7 @@ func TestPoisonedRows(t *testing.T) {
 				if i%16 == 0 {
 					key = "poison-key"
 				}
-				if _, err := s.Create(within(t, 10*time.Second), named(key)); err != nil {
+				if _, err := s.Create(within(t, 30*time.Second), named(key)); err != nil {
 					errs[i] = err
 				}
 			}
@@ -204,7 +204,7 @@ func TestGoneCallers(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 200 {
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			r := named(fmt.Sprint(i))
 			if i%2 == 1 {

@@ -65,7 +65,7 @@ func TestARestoredDump(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 64 {
 		all.Go(func() {
-			if _, err := s.Create(within(t, 10*time.Second), named(fmt.Sprint("after", strings.Repeat("-", i)))); !errors.Is(err, stet.ErrForeign) {
+			if _, err := s.Create(within(t, 30*time.Second), named(fmt.Sprint("after", strings.Repeat("-", i)))); !errors.Is(err, stet.ErrForeign) {
 				t.Errorf("Create %d: %v", i, err)
 			}
 		})
@@ -153,7 +153,7 @@ func TestTheStatementSeesAnotherStore(t *testing.T) {
 			var all sync.WaitGroup
 			for i := range callers {
 				all.Go(func() {
-					if _, err := s.Create(within(t, 10*time.Second), named(fmt.Sprint("new-", i))); !errors.Is(err, stet.ErrForeign) {
+					if _, err := s.Create(within(t, 30*time.Second), named(fmt.Sprint("new-", i))); !errors.Is(err, stet.ErrForeign) {
 						t.Errorf("Create: %v", err)
 					}
 				})

@@ -121,12 +121,12 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
-// eventually calls f until it reports true. It fails the test after ten seconds.
+// eventually calls f until it reports true. It fails the test after a minute.
 func eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for ctx := within(t, 10*time.Second); !f(); {
+	for ctx := within(t, time.Minute); !f(); {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

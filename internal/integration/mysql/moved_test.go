@@ -19,7 +19,7 @@ func TestAnAddressThatMoves(t *testing.T) { // Q04
 	s := over(t, connect(t, strings.Replace(plain, primary.Addr, p.Addr(), 1)))
 	create(t, s, "before")
 	p.Elsewhere(t, replica.Addr, "1290", func(key string) error {
-		_, err := s.Create(within(t, 2*time.Second), named(key))
+		_, err := s.Create(within(t, 30*time.Second), named(key))
 		return err
 	})
 }

@@ -36,16 +36,16 @@ func neighbours(t *testing.T, s stet.Store, tooLarge func(round int) error) {
 		}
 		for i := range callers {
 			wg.Go(func() {
-				r, err := s.Create(within(t, 10*time.Second), named(fmt.Sprint("neighbour-", round, "-", i)))
+				r, err := s.Create(within(t, 30*time.Second), named(fmt.Sprint("neighbour-", round, "-", i)))
 				if err != nil {
 					t.Errorf("a neighbour's Create: %v", err)
 					return
 				}
-				if _, err := s.Get(within(t, 10*time.Second), r.ID); err != nil {
+				if _, err := s.Get(within(t, 30*time.Second), r.ID); err != nil {
 					t.Errorf("a neighbour's Get: %v", err)
 				}
 				h, body := completed(r, "neighbour")
-				if _, err := s.Replace(within(t, 10*time.Second), r.Version, h, body); err != nil {
+				if _, err := s.Replace(within(t, 30*time.Second), r.Version, h, body); err != nil {
 					t.Errorf("a neighbour's Replace: %v", err)
 				}
 			})
@@ -71,12 +71,12 @@ func TestTooLargeIsNotSent(t *testing.T) {
 	before := aborted()
 	neighbours(t, s, func(round int) (err error) {
 		if round%2 == 0 {
-			_, err = s.Create(within(t, 10*time.Second), large("large", 5<<20))
+			_, err = s.Create(within(t, 30*time.Second), large("large", 5<<20))
 		} else {
 			h := made.Head
 			h.Version = draw()
 			body := &stet.Body{Request: make([]byte, 3<<20), Response: &stet.Response{Body: make([]byte, 2<<20)}}
-			_, err = s.Replace(within(t, 10*time.Second), made.Version, h, body)
+			_, err = s.Replace(within(t, 30*time.Second), made.Version, h, body)
 		}
 		if err != nil && (!strings.Contains(err.Error(), "max_allowed_packet is 4194304") || !strings.Contains(err.Error(), "nothing was sent") ||
 			!errors.Is(err, stet.ErrRefused)) {
@@ -124,7 +124,7 @@ func TestClosedConnectionsAreNotUsedAgain(t *testing.T) {
 			}
 			r.Meta[fmt.Sprint(i)] = strings.Repeat("x", 15<<10)
 		}
-		_, err := s.Create(within(t, 10*time.Second), r)
+		_, err := s.Create(within(t, 30*time.Second), r)
 		return err
 	})
 	check, _ := stet.As[stet.Checker](s)
@@ -150,7 +150,7 @@ func TestTheServersOwnRefusalsAreFinal(t *testing.T) {
 	neighbours(t, s, func(round int) error {
 		r := named(fmt.Sprint("long-", round))
 		r.Route = strings.Repeat("r", 201)
-		_, err := s.Create(within(t, 10*time.Second), r)
+		_, err := s.Create(within(t, 30*time.Second), r)
 		if !errors.Is(err, stet.ErrRefused) {
 			t.Errorf("a value that is too long for its column: %v, want ErrRefused", err)
 		}

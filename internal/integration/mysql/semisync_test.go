@@ -56,7 +56,7 @@ func TestSemiSynchronousReplication(t *testing.T) {
 			t.Errorf("Replace, try %d, is a yes: %v", try, err)
 		}
 	}
-	if got, err := s.Create(within(t, time.Second), named("calm")); !errors.Is(err, stet.ErrExists) || got.Version != calm.Version {
+	if got, err := s.Create(within(t, 30*time.Second), named("calm")); !errors.Is(err, stet.ErrExists) || got.Version != calm.Version {
 		t.Errorf("a duplicate of what was confirmed before: %v", err)
 	}
 	execute(t, on, "START SLAVE IO_THREAD")
@@ -70,10 +70,16 @@ func TestSemiSynchronousReplication(t *testing.T) {
 	if _, err := s.Create(within(t, 500*time.Millisecond), named("lost")); err == nil {
 		t.Error("a write that no replica has is a yes")
 	}
+	there := connect(t, strings.Replace(dsn, primary.Addr, replica.Addr, 1))
+	eventually(t, "the replica carries out what it has acknowledged", func() bool {
+		var n int
+		err := there.QueryRowContext(t.Context(), fmt.Sprintf("SELECT COUNT(*) FROM stet_records WHERE `version` IN (%d, %d)", freshly.Version, next.Version)).Scan(&n)
+		return err == nil && n == 2
+	})
 	primary.Kill(t)
 	execute(t, on, "STOP SLAVE")
 	execute(t, on, "RESET SLAVE ALL")
-	promoted := over(t, connect(t, strings.Replace(dsn, primary.Addr, replica.Addr, 1)))
+	promoted := over(t, there)
 	for key, version := range map[string]stet.Version{"fresh": freshly.Version, "kept": next.Version, "calm": calm.Version} {
 		if got, err := promoted.Get(t.Context(), named(key).ID); err != nil || got.Version != version {
 			t.Errorf("%s was acknowledged, and is version %d there, %v", key, got.Version, err)
@@ -123,7 +129,7 @@ func TestKilledWaitsAreSaid(t *testing.T) { // S01
 	create(t, s, "first")
 	execute(t, connect(t, replica.MariaDBDSN("")), "STOP SLAVE IO_THREAD")
 	done := make(chan struct{})
-	go func() { _, _ = s.Create(within(t, 5*time.Second), named("waits")); close(done) }()
+	go func() { _, _ = s.Create(within(t, time.Minute), named("waits")); close(done) }()
 	eventually(t, "an end of the wait", func() bool {
 		var id int
 		if db.QueryRow("SELECT id FROM information_schema.processlist WHERE state LIKE '%semi-sync%'").Scan(&id) == nil {

@@ -243,7 +243,7 @@ func TestNewConnectionsAreSetUp(t *testing.T) { // S02
 			first := named("first")
 			first.Scope = "Zürich"
 			eventually(t, "a write on another connection", func() bool {
-				_, err := s.Create(within(t, time.Second), first)
+				_, err := s.Create(within(t, 30*time.Second), first)
 				return err == nil
 			})
 			h, err := s.Get(t.Context(), first.ID)
@@ -274,7 +274,7 @@ func TestReadersSeeWhatIsThere(t *testing.T) { // Q05, Q18
 			defer execute(t, db, "SET GLOBAL autocommit = 1, tx_read_only = 0")
 			execute(t, db, "KILL USER plain") // its next connections have the setting
 			eventually(t, "it goes on", func() bool {
-				_, err := s.Create(within(t, time.Second), named("first"))
+				_, err := s.Create(within(t, 30*time.Second), named("first"))
 				return err == nil
 			})
 			for n := range 4 {
@@ -289,7 +289,7 @@ func TestReadersSeeWhatIsThere(t *testing.T) { // Q05, Q18
 			}
 			tick := time.NewTicker(250 * time.Millisecond) // the table is not renewed as long as it is read more often than each 100 ms
 			defer tick.Stop()
-			for over := within(t, 10*time.Second); len(open()) > 0 && over.Err() == nil; <-tick.C { // one may be on its way
+			for over := within(t, time.Minute); len(open()) > 0 && over.Err() == nil; <-tick.C { // one may be on its way
 			}
 			if left := open(); len(left) > 0 {
 				t.Errorf("transactions stay open: %q", left)
@@ -313,7 +313,7 @@ func unseen(t testing.TB, s stet.Store, db *sql.DB, h stet.Head) {
 	if _, err := tx.ExecContext(t.Context(), "UPDATE stet_records SET `version` = `version` + 1"); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.Get(within(t, 5*time.Second), h.ID); err != nil || got.Version != h.Version {
+	if got, err := s.Get(within(t, 30*time.Second), h.ID); err != nil || got.Version != h.Version {
 		t.Errorf("while another transaction writes it: version %d, %v", got.Version, err)
 	}
 }
