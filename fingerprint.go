@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 )
 
 // Fingerprint says what a request asked for, and by which recipe that was computed.
@@ -81,7 +82,8 @@ func (f Fingerprint) headersThatDiffer(g Fingerprint) (names []string) {
 	if recipe.Host {
 		parts = append(parts, wordHost)
 	}
-	for _, name := range recipe.compile().headers {
+	compiled := recipe.compile()
+	for _, name := range slices.Concat(compiled.headers, compiled.partial) {
 		parts = append(parts, "header:"+name)
 	}
 	for i, part := range parts {

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"hash"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -27,6 +28,7 @@ type Fingerprinter struct {
 	fields  []canon.Pointer
 	exclude []canon.Pointer
 	headers []string // as spelled in maps, in order
+	partial []string // those that count besides where a request has them
 	host    bool
 	names   []string // of fields that do not count
 	decode  bool
@@ -51,10 +53,10 @@ func (r Recipe) compile() *Fingerprinter {
 	for _, h := range r.Headers {
 		f.headers = append(f.headers, canonicalHeader(h))
 	}
-	if f.version >= version3 {
-		f.headers = append(f.headers, partial[:]...)
-	}
 	f.headers = sortedSet(f.headers)
+	if f.version >= version3 {
+		f.partial = slices.DeleteFunc(slices.Clone(partial[:]), func(name string) bool { return slices.Contains(f.headers, name) })
+	}
 	return f
 }
 
@@ -81,10 +83,12 @@ const (
 	tagRecipe   = 'v'
 	tagMethod   = 'm'
 	tagPath     = 'p'
+	tagRouted   = 'r' // a path that was changed on its way
 	tagPairs    = 'q' // a query by its pairs
 	tagRawQuery = 'Q' // a query that cannot be read
 	tagHost     = 'a'
 	tagHeaders  = 'h'
+	tagPartial  = 'o'
 	tagBody     = 'b'
 
 	formEmpty     = 'e'
@@ -151,9 +155,8 @@ func (f *Fingerprinter) writePath(w *canon.Writer, s *Subject) {
 		return
 	}
 	w.String(s.Path)
-	if strings.HasSuffix(s.Path, s.Routed) {
-		w.Uint(0)
-	} else {
+	if !strings.HasSuffix(s.Path, s.Routed) {
+		w.Byte(tagRouted)
 		w.String(s.Routed)
 	}
 }
@@ -189,7 +192,7 @@ func (f *Fingerprinter) writePairs(x *scratch) {
 // writeHeaders writes the host if it counts, and the values of the listed fields, one list for
 // each, so that two field lines are not one with a comma. It returns their digests.
 func (f *Fingerprinter) writeHeaders(w *canon.Writer, s *Subject) (digests uint32) {
-	before, parts := 0, len(f.headers)
+	before, parts := 0, len(f.headers)+len(f.partial)
 	if f.host {
 		before, parts = 1, parts+1
 		w.Byte(tagHost)
@@ -200,14 +203,25 @@ func (f *Fingerprinter) writeHeaders(w *canon.Writer, s *Subject) (digests uint3
 	w.Uint(len(f.headers))
 	w.Cut()
 	for i, name := range f.headers {
-		values := s.Header[name]
-		w.Uint(len(values))
-		for _, v := range values {
-			w.String(trimOWS(v))
-		}
+		writeValues(w, s.Header[name])
 		digests |= share(w.Cut(), before+i, parts)
 	}
+	for i, name := range f.partial {
+		if values := s.Header[name]; len(values) > 0 { // hardly ever
+			w.Byte(tagPartial)
+			w.String(name)
+			writeValues(w, values)
+			digests |= share(w.Cut(), before+len(f.headers)+i, parts)
+		}
+	}
 	return digests
+}
+
+func writeValues(w *canon.Writer, values []string) {
+	w.Uint(len(values))
+	for _, v := range values {
+		w.String(trimOWS(v))
+	}
 }
 
 // trimOWS cuts off what RFC 9110 section 5.6.3 calls optional white space.

@@ -154,6 +154,7 @@ func (x *exchange) request() stet.Request {
 	if x.shadow {
 		host = door.Host(x.r)
 	}
+	asked, own := door.Asked(x.r)
 	policy := cmp.Or(x.policy, &x.g.cfg.Policy)
 	ttl, hinted := x.ttlHint()
 	if hinted || x.shadow {
@@ -168,7 +169,7 @@ func (x *exchange) request() stet.Request {
 	}
 	q := stet.Request{
 		ID: x.id,
-		Subject: stet.Subject{Method: x.r.Method, Path: door.Asked(x.r), Routed: x.r.URL.EscapedPath(), RawQuery: x.r.URL.RawQuery,
+		Subject: stet.Subject{Method: x.r.Method, Path: asked, Routed: own, RawQuery: x.r.URL.RawQuery,
 			Host: host, Header: x.r.Header, Body: x.body.bytes()},
 		Recipe: x.g.recipe, Policy: policy,
 		Route: x.g.cfg.Route, TraceID: traceID(x.r.Header), Continue: x.g.cfg.Continue, LeaveBody: true,

@@ -26,17 +26,18 @@ func Path(target string) string {
 	return ""
 }
 
-// Asked returns the path that the client asked for, escaped, whatever a router has cut off.
-func Asked(r *http.Request) string {
-	path := r.URL.EscapedPath()
-	if sent := Path(r.RequestURI); sent == path || sent == "" {
-		return path
+// Asked returns the path that the client asked for, and the request's own, which a router may have
+// cut off or changed. Both are escaped.
+func Asked(r *http.Request) (asked, own string) {
+	own = r.URL.EscapedPath()
+	if sent := Path(r.RequestURI); sent == own || sent == "" {
+		return own, own
 	}
 	u, err := url.ParseRequestURI(r.RequestURI) // as net/http has read it
 	if err != nil {
-		return path
+		return own, own
 	}
-	return u.EscapedPath()
+	return u.EscapedPath(), own
 }
 
 // Decoded returns a path percent-decoded until nothing is left to decode, because %252F is a slash
