@@ -228,24 +228,27 @@ func TestServersLogHoldsNoContent(t *testing.T) {
 
 // A body may take longer than a header, in a single frame, too.
 func TestASlowFrame(t *testing.T) {
-	const limit = time.Second
+	const limit = 3 * time.Second
 	ways := dials(t, gateway.ServerConfig{H2C: true, ReadHeaderTimeout: limit, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "got %s %v tls=%v", b, err, r.TLS != nil)
 	})})
 	for _, way := range []string{"clear", "TLS h2"} {
-		c := ways[way]()
-		_, _ = io.WriteString(c, hello+settings+"\x00\x00\x06\x01\x04\x00\x00\x00\x01\x83\x86\x84\x41\x01x"+"\x00\x00\x04\x00\x01\x00\x00\x00\x01sl")
-		<-time.NewTimer(2 * limit).C
-		_, _ = io.WriteString(c, "ow")
-		want := fmt.Sprintf("got slow <nil> tls=%v", way != "clear")
-		var got bytes.Buffer
-		for b := make([]byte, 1024); !strings.Contains(got.String(), want); {
-			n, err := c.Read(b)
-			if got.Write(b[:n]); err != nil {
-				t.Fatalf("%s: %q, %v", way, got.String(), err)
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			c := ways[way]()
+			_, _ = io.WriteString(c, hello+settings+"\x00\x00\x06\x01\x04\x00\x00\x00\x01\x83\x86\x84\x41\x01x"+"\x00\x00\x04\x00\x01\x00\x00\x00\x01sl")
+			<-time.NewTimer(2 * limit).C
+			_, _ = io.WriteString(c, "ow")
+			want := fmt.Sprintf("got slow <nil> tls=%v", way != "clear")
+			var got bytes.Buffer
+			for b := make([]byte, 1024); !strings.Contains(got.String(), want); {
+				n, err := c.Read(b)
+				if got.Write(b[:n]); err != nil {
+					t.Fatalf("%q, %v", got.String(), err)
+				}
 			}
-		}
+		})
 	}
 }
 

@@ -27,7 +27,7 @@ import (
 )
 
 // patience bounds everything that a test waits for.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // rig is a gateway on a real listener.
 type rig struct {

@@ -18,10 +18,10 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// internalRig is a gateway without a listener, whose executions are brief.
-func internalRig(t *testing.T, upstream string) (*stet.Engine, *Gateway) {
+// internalRig is a gateway without a listener.
+func internalRig(t *testing.T, upstream string, execution time.Duration) (*stet.Engine, *Gateway) {
 	t.Helper()
-	e, err := stet.New(memstore.New(memstore.Config{}), stet.Config{Policy: stet.Policy{Execution: 50 * time.Millisecond}})
+	e, err := stet.New(memstore.New(memstore.Config{}), stet.Config{Policy: stet.Policy{Execution: execution}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func ask(g *Gateway) *httptest.ResponseRecorder {
 // Where no connection came about, nothing was sent: the client is told so, and a retry runs.
 func TestAConnectThatHangs(t *testing.T) { // H12
 	for _, scheme := range []string{"http", "https"} {
-		e, g := internalRig(t, scheme+"://127.0.0.1:1")
+		e, g := internalRig(t, scheme+"://127.0.0.1:1", 50*time.Millisecond)
 		g.transport.dialer.ControlContext = func(ctx context.Context, _, _ string, _ syscall.RawConn) error {
 			<-ctx.Done()
 			return ctx.Err()
@@ -115,7 +115,7 @@ func TestFewAnswersAreWaitedFor(t *testing.T) {
 		close(left)
 	}))
 	defer srv.Close()
-	e, g := internalRig(t, srv.URL)
+	e, g := internalRig(t, srv.URL, time.Second) // it has reached its upstream by then
 	g.late.Store(maxLate)
 	if w := ask(g); w.Code != http.StatusGatewayTimeout {
 		t.Errorf("%d %s", w.Code, w.Body)

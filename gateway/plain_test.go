@@ -97,7 +97,7 @@ func (x *way) serve(c net.Conn) {
 	_, _ = io.WriteString(c, x.answer[split:])
 }
 
-const testPatience = 4 * time.Second
+const testPatience = time.Minute
 
 // outcome is all that a request leaves behind.
 type outcome struct {

@@ -90,7 +90,7 @@ func TestSetWriteTimeout(t *testing.T) { // D01
 	close(goOn)
 	select {
 	case <-failed:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Error("the client is still waited for")
 		s.SetTimeouts(gateway.ServerConfig{DrainTimeout: time.Millisecond})
 	}

@@ -224,7 +224,7 @@ func TestUpstreamTimeout(t *testing.T) {
 			left <- err
 		}
 	}
-	r := newRig(t, tcpUpstream(t, hangs), func(c *gateway.Config) { c.UpstreamTimeout = 100 * time.Millisecond })
+	r := newRig(t, tcpUpstream(t, hangs), func(c *gateway.Config) { c.UpstreamTimeout = time.Second })
 	for _, method := range []string{"GET", "PUT"} {
 		p := r.problem(r.do(method, "/", "", nil), stethttp.ExecutionTimeout)
 		if p.Status != 504 || p.KeyAction != "" || p.Retryable != (method == "GET") || strings.Contains(p.Detail, "key") {
@@ -242,7 +242,7 @@ func TestUpstreamTimeout(t *testing.T) {
 // C14: nor does one that takes nothing of a body hold it for ever.
 func TestUpstreamTimeoutWhileItIsSent(t *testing.T) {
 	release := make(chan struct{})
-	r := newRig(t, tcpUpstream(t, func(c net.Conn, in *bufio.Reader) { <-release }), func(c *gateway.Config) { c.UpstreamTimeout = 200 * time.Millisecond })
+	r := newRig(t, tcpUpstream(t, func(c net.Conn, in *bufio.Reader) { <-release }), func(c *gateway.Config) { c.UpstreamTimeout = time.Second })
 	defer close(release)
 	p := r.problem(r.do("PUT", "/", strings.Repeat("x", 32<<20), nil), stethttp.ExecutionTimeout)
 	if p.Retryable || p.KeyAction != "" {
@@ -255,7 +255,7 @@ func TestUpstreamTimeoutInShadowMode(t *testing.T) {
 	r := newRig(t, tcpUpstream(t, func(_ net.Conn, in *bufio.Reader) {
 		readRequest(in)
 		_, _ = in.ReadByte()
-	}), func(c *gateway.Config) { c.UpstreamTimeout, c.Default.Mode = 100*time.Millisecond, stethttp.ModeShadow })
+	}), func(c *gateway.Config) { c.UpstreamTimeout, c.Default.Mode = time.Second, stethttp.ModeShadow })
 	if p := r.problem(r.post("k", "/", "{}"), stethttp.ExecutionTimeout); p.KeyAction != "" || p.Retryable {
 		t.Errorf("%+v", p)
 	}
@@ -263,7 +263,7 @@ func TestUpstreamTimeoutInShadowMode(t *testing.T) {
 
 // A guarded request has its execution timeout alone, and an answer that has begun may last.
 func TestUpstreamTimeoutEndsNothingElse(t *testing.T) {
-	const limit = time.Second
+	const limit = 3 * time.Second
 	r := newRig(t, upstream(t, func(w http.ResponseWriter, req *http.Request) {
 		pause := time.NewTicker(3 * limit)
 		defer pause.Stop()
@@ -274,8 +274,17 @@ func TestUpstreamTimeoutEndsNothingElse(t *testing.T) {
 		<-pause.C
 		_, _ = io.WriteString(w, "late")
 	}), func(c *gateway.Config) { c.UpstreamTimeout = limit })
-	for _, a := range []answer{r.post("k", "/", "{}"), r.post("l", "/", strings.Repeat("x", 20_000)), r.do("GET", "/?type=text/event-stream", "", nil),
-		r.do("GET", "/?type=text/plain", "", nil)} {
+	answers := make(chan answer, 4)
+	for _, ask := range []func() answer{
+		func() answer { return r.post("k", "/", "{}") },
+		func() answer { return r.post("l", "/", strings.Repeat("x", 20_000)) },
+		func() answer { return r.do("GET", "/?type=text/event-stream", "", nil) },
+		func() answer { return r.do("GET", "/?type=text/plain", "", nil) },
+	} {
+		go func() { answers <- ask() }()
+	}
+	for range 4 {
+		a := <-answers
 		if r.status(a, 200); a.err != nil || a.body != "late" {
 			t.Errorf("%q, %v", a.body, a.err)
 		}
