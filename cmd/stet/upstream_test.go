@@ -39,11 +39,12 @@ func TestUpstreamSettings(t *testing.T) {
 		}
 	}()
 	defer l.Close()
-	h := front(t, memstore.New(memstore.Config{}), "http://"+l.Addr().String(),
-		"upstream_timeout_s: 0.2\nupstream_idle_timeout_s: 0.1\n")
+	upstream := "http://" + l.Addr().String()
+	h := front(t, memstore.New(memstore.Config{}), upstream, "upstream_timeout_s: 0.2\n")
 	if w := call(h, http.MethodGet, "", ""); w.Code != http.StatusGatewayTimeout {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
+	h = front(t, memstore.New(memstore.Config{}), upstream, "upstream_idle_timeout_s: 0.1\n")
 	if w := call(h, http.MethodPut, "k", ""); w.Code != http.StatusNoContent {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
