@@ -317,7 +317,7 @@ func TestUploadsOfACopiedRequestAreRemoved(t *testing.T) {
 		r.want(w.send(method, "/", form.String(), "Content-Type", m.FormDataContentType(), "Idempotency-Key", "k", "X-Padded", " x"), 201, "")
 	}
 	w.CloseIdleConnections()
-	for deadline := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+	for deadline := time.Now().Add(patience); ; runtime.Gosched() {
 		files, err := os.ReadDir(os.TempDir())
 		if err != nil || time.Now().After(deadline) {
 			t.Fatalf("%d files are left (%v)", len(files), err)

@@ -19,7 +19,7 @@ import (
 )
 
 // patience bounds everything that a test waits for.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // socket serves the rig's handler, and returns a connection to it.
 func (r *rig) socket() *net.TCPConn {

@@ -148,7 +148,7 @@ func TestRefusedBodyLeavesNoConnectionWaiting(t *testing.T) { // W26, I7
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(patience))
 	fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nTransfer-Encoding: chunked\r\n\r\n14\r\n01234567890123456789\r\n")
 	res, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
@@ -197,7 +197,7 @@ func TestPanicOnAHijackedConnectionIsUnknown(t *testing.T) {
 		}
 		res.Body.Close()
 		srv.Close() // waits for nothing hijacked
-		deadline := time.Now().Add(5 * time.Second)
+		deadline := time.Now().Add(patience)
 		for r.state("k") == stet.Running && time.Now().Before(deadline) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			<-ctx.Done()
@@ -351,7 +351,7 @@ func TestAbandonDoesNotWaitForReaders(t *testing.T) { // W32
 		if n != 1 || r.state("k") != stet.Unknown {
 			t.Errorf("%d were abandoned; the record is %v", n, r.state("k"))
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Error("Abandon waits for a client to read")
 	}
 	close(left)

@@ -43,7 +43,7 @@ func TestStreamsOfLines(t *testing.T) { // Q15
 					if c.streams && line == "1\n" {
 						select {
 						case <-read: // the client has it, while this runs
-						case <-time.After(10 * time.Second):
+						case <-time.After(patience):
 							t.Error("the line does not reach the client")
 						}
 					}
