@@ -36,7 +36,7 @@ type child struct {
 // startChild starts the test that t belongs to in another process, which is killed when t ends.
 func startChild(t testing.TB, do, dir string, from int) *child {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	root, _, _ := strings.Cut(t.Name(), "/")
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+root+"$")

@@ -156,7 +156,7 @@ func killWriter(t testing.TB, dir string, round int, acknowledged map[int]bool) 
 // killed process may be in the way.
 func afterKill(t testing.TB, s stet.Store, i int, acknowledged bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	got, err := s.Get(ctx, running(key(i)).ID)
 	whole := err == nil && got.State == stet.Completed && got.Response != nil && string(got.Response.Body) == answer(i)

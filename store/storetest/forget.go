@@ -59,7 +59,7 @@ func historyTrimmed(t testing.TB, x *bench) { // S15
 	for range 6 {
 		x.told("s", "k")
 	}
-	const age = 400 * time.Millisecond
+	const age = 2 * time.Second // what is young stays so until it is counted
 	x.pass(age + 100*time.Millisecond)
 	var young []stet.Change // newest first
 	for i := range 3 {
@@ -83,8 +83,8 @@ func historyTrimmed(t testing.TB, x *bench) { // S15
 			t.Errorf("another handle finds %d entries, want %d", len(got), len(young))
 		}
 	}
-	x.pass(age + 100*time.Millisecond)
-	x.trim(age, 3, 3, 0)
+	x.pass(100 * time.Millisecond)
+	x.trim(50*time.Millisecond, 3, 3, 0)
 	x.entries(stet.HistoryQuery{})
 	last := x.told("s", "after all of them")
 	x.entries(stet.HistoryQuery{}, last)
@@ -160,7 +160,7 @@ func historyErased(t testing.TB, x *bench) { // N10
 func forgottenWhilePaging(t testing.TB, x *bench) { // S15, N10
 	l := ability[stet.Historian](t, x)
 	ability[stet.Forgetter](t, x)
-	const old, young, age = 12, 12, 400 * time.Millisecond
+	const old, young, age = 12, 12, 2 * time.Second // what is young stays so until page 1
 	for i := range old {
 		x.told("old", fmt.Sprint(i))
 	}
@@ -202,8 +202,8 @@ func forgottenWhilePaging(t testing.TB, x *bench) { // S15, N10
 	}
 	// A cursor from where nothing is left ends a walk.
 	_, before, err := l.History(x.ctx, stet.HistoryQuery{Limit: 20})
-	x.pass(age + 100*time.Millisecond)
-	x.trim(age, 1000, young+2)
+	x.pass(100 * time.Millisecond)
+	x.trim(50*time.Millisecond, 1000, young+2)
 	x.told("last", "k")
 	if changes, next, err2 := l.History(x.ctx, stet.HistoryQuery{After: before, Limit: 5}); before != "" && (err2 != nil || len(changes) > 1 || next != "") {
 		t.Errorf("from a cursor whose entries are gone: %d entries, %q, %v, %v", len(changes), next, err, err2)
@@ -218,9 +218,9 @@ func forgottenReopened(t testing.TB, x *bench) { // S15, N10
 	x.dir += "/own"
 	x.store = x.Open(t, x.dir, x.clock.Now)
 	x.told("old", "k")
-	x.pass(500 * time.Millisecond)
+	x.pass(2100 * time.Millisecond)
 	first, second := x.told("subject", "k"), x.told("stays", "k")
-	x.trim(400*time.Millisecond, 10, 1)
+	x.trim(2*time.Second, 10, 1)
 	x.erase(stet.HistoryQuery{Scope: "subject"}, 1)
 	closeStore(t, x.store)
 	x.store = x.open()

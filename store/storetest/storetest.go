@@ -140,7 +140,7 @@ func Run(t *testing.T, b Backend) {
 }
 
 func newBench(t testing.TB, b Backend) *bench {
-	x := &bench{Backend: b, t: t, dir: t.TempDir(), clock: &Clock{}, ctx: t.Context(), patience: 5 * time.Second}
+	x := &bench{Backend: b, t: t, dir: t.TempDir(), clock: &Clock{}, ctx: t.Context(), patience: 20 * time.Second}
 	x.opened = x.open()
 	x.store = x.opened
 	return x

@@ -88,7 +88,7 @@ func unconfirmedClaims(t testing.TB, x *bench) { // B01
 	if d, err := begin("new"); err == nil {
 		t.Errorf("a Begin that could not be confirmed is %v", d.Verdict)
 	}
-	ctx, cancel := context.WithTimeout(x.ctx, x.patience)
+	ctx, cancel := context.WithTimeout(x.ctx, min(x.patience, 5*time.Second))
 	defer cancel()
 	if err := held.Claim.Settle(ctx, stet.Outcome{Response: stet.Response{Status: 201}}); err == nil {
 		t.Error("a claim was settled by a write that could not be confirmed")
