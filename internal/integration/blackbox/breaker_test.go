@@ -26,7 +26,7 @@ func TestBreaker(t *testing.T) {
 		return g, g.open()
 	}
 	const open, closed = 2, 0
-	c := newC(t, Case{ID: "SF-07", Policy: "store: { timeout_s: 1 }", Need: NeedMetrics}, newPool(t, target))
+	c := newC(t, Case{ID: "SF-07", Policy: "store: { timeout_s: 3 }", Need: NeedMetrics}, newPool(t, target))
 	first := c.POST("/fx/json").First(201)
 	if state := c.metric("idem_breaker_state"); state != closed {
 		t.Fatalf("idem_breaker_state is %v from the start", state)

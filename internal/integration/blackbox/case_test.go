@@ -91,10 +91,11 @@ var gated = []string{"middleware memory", "gateway sqlite", "gateway postgres", 
 var beforeTheStore = []string{"KS", "FP", "GW", "PF"}
 
 func newC(t testing.TB, row Case, p *pool) *C {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	c := &C{TB: t, row: row, target: p.target, name: strings.ToLower(row.ID + "-" + rand.Text()[:8]), pool: p}
+	c.srv = p.server(t, Spec{Policy: row.Policy, Need: row.Need}) // which the first case builds, out of its own time
+	var cancel context.CancelFunc
+	c.ctx, cancel = context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
-	c := &C{TB: t, row: row, target: p.target, ctx: ctx, name: strings.ToLower(row.ID + "-" + rand.Text()[:8]), pool: p}
-	c.srv = p.server(t, Spec{Policy: row.Policy, Need: row.Need})
 	t.Cleanup(func() {
 		c.srv.Fixture().Release(c.name, 1000) // a case that failed half-way leaves no handler hanging
 		if t.Failed() {
