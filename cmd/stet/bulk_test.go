@@ -71,10 +71,10 @@ func newShelf(t *testing.T, address string, n int) *shelf {
 	return &shelf{t, s.Store, e, n}
 }
 
-// gateway starts one on the shelf, whose claims last a second.
-func (s *shelf) gateway(upstream string) (g *gatewayProcess, at string) {
+// gateway starts one on the shelf, with a policy.
+func (s *shelf) gateway(upstream, policy string) (g *gatewayProcess, at string) {
 	s.Helper()
-	conf := configured(s.T, "store: { timeout_s: 20 }\npolicy: { lease_s: 1, execution_timeout_s: 1 }\n")
+	conf := configured(s.T, "store: { timeout_s: 20 }\n"+policy)
 	g = &gatewayProcess{}
 	if err := g.start(".", os.Environ(), "gateway", conf, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
 		"--upstream", upstream); err != nil {
@@ -148,7 +148,8 @@ func TestBulkSurvivesItsGateway(t *testing.T) {
 	s := newShelf(t, "sqlite:stet.db", many)
 	upstream := httptest.NewServer(http.NotFoundHandler())
 	defer upstream.Close()
-	first, at := s.gateway(upstream.URL)
+	const brief = "policy: { lease_s: 1, execution_timeout_s: 1 }\n" // the next one waits for the end of its lease
+	first, at := s.gateway(upstream.URL, brief)
 	order := fmt.Sprintf(`{"action":"release","filter":{"scope":"t1"},"expect":%d,"now":true,"reason":"tests"}`, many)
 	res, err := http.Post(at+"/api/v1/bulk", "application/json", strings.NewReader(order))
 	if err != nil {
@@ -167,7 +168,7 @@ func TestBulkSurvivesItsGateway(t *testing.T) {
 	if half.State == bulk.Completed || half.Done == many {
 		t.Fatalf("it was killed too late: %s, %d done", half.State, half.Done)
 	}
-	_, at = s.gateway(upstream.URL)
+	_, at = s.gateway(upstream.URL, brief)
 	s.all(s.until("it is over", over))
 	var doc admin.Job
 	get, err := http.Get(at + "/api/v1/bulk/" + half.ID)
@@ -185,7 +186,7 @@ func TestBulkOfAGatewayThatEnds(t *testing.T) {
 	s := newShelf(t, "sqlite:stet.db", many)
 	upstream := httptest.NewServer(http.NotFoundHandler())
 	defer upstream.Close()
-	g, at := s.gateway(upstream.URL)
+	g, at := s.gateway(upstream.URL, "")
 	c := s.command("keys", "release", "--admin", at, "--scope", "t1", "--now", "--reason", "tests", "--yes")
 	s.until("it has begun", begun)
 	if err := g.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -202,7 +203,7 @@ func TestBulkOfAGatewayThatEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = c.Wait()
-	_, _ = s.gateway(upstream.URL)
+	_, _ = s.gateway(upstream.URL, "")
 	s.all(s.until("it is over", over))
 }
 
@@ -243,7 +244,7 @@ func TestInterruptedWatch(t *testing.T) {
 	s := newShelf(t, "sqlite:stet.db", many)
 	upstream := httptest.NewServer(http.NotFoundHandler())
 	defer upstream.Close()
-	_, at := s.gateway(upstream.URL)
+	_, at := s.gateway(upstream.URL, "")
 	p := s.command("keys", "release", "--admin", at, "--scope", "t1", "--now", "--reason", "tests", "--yes")
 	job := s.until("it has begun", begun)
 	if err := p.Process.Signal(os.Interrupt); err != nil {

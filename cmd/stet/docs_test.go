@@ -157,7 +157,7 @@ func runShell(t *testing.T, script string, env ...string) string {
 	sh.Env = append(append(sh.Env, env...), "PATH="+bin+":"+os.Getenv("PATH"))
 	var out bytes.Buffer
 	sh.Stdout, sh.Stderr = &out, &out
-	sh.WaitDelay = time.Second
+	sh.WaitDelay = patience
 	if err := sh.Run(); err != nil {
 		t.Logf("the shell: %v", err) // the comparison says what is wrong
 	}
