@@ -140,7 +140,7 @@ func (s *shelf) all(j bulk.Job) {
 	}
 }
 
-// many is more than two pages of a job: it can be met in the middle, also by a test that looks late.
+// many is more than two pages of a job: it can be met in the middle, if late, too.
 const many = 10 * 256 // pages of a job
 
 // A gateway that is killed in the middle of a job leaves the rest to the next one.
