@@ -486,7 +486,7 @@ func TestPolicy(t *testing.T) {
 		On5xx: stethttp.UnknownFailure, OnPanic: stethttp.PanicReplay, FailOpen: true,
 		Key:         stet.KeyRule{Pattern: regexp.MustCompile("^(?:[a-z]+)$")},
 		Policy:      stet.Policy{Execution: stet.Never, Rules: stet.Rules{Retain: time.Hour, KeepExpired: time.Hour, FromCreation: true, OnLapse: stet.LapseReexecute}},
-		Fingerprint: stet.Recipe{Body: stet.BodyFields, Fields: []string{"/amount"}}})
+		Fingerprint: stet.Recipe{Body: stet.BodyFields, Fields: []string{"/amount"}, ExcludeFields: []string{"ts"}, Host: true}})
 	d := newDesk(t, admin.Config{Policy: func() admin.Policy {
 		return admin.Policy{Scope: "header X-Tenant-Id", Routes: []admin.Route{{Match: "POST /b", Config: special}, {Config: seed}, {Config: filled(stethttp.Config{})}}}
 	}}, nil)
@@ -497,7 +497,7 @@ func TestPolicy(t *testing.T) {
 	got := string(must(json.Marshal(doc["routes"])))
 	for i, want := range [][]string{
 		{`"match":"POST /b"`, `"mode":"required"`, `"pattern":"^(?:[a-z]+)$"`, `"ttl_from":"creation"`, `"on_expired":"reject"`, `"default_ttl_s":3600`,
-			`"recipe":"3 fields +/amount"`, `"in-progress":202`, `"wait_policy":"accepted"`, `"max_request_age_s":60`,
+			`"recipe":"3 fields host +/amount x:ts"`, `"exclude_fields":["ts"]`, `"host":true`, `"in-progress":202`, `"wait_policy":"accepted"`, `"max_request_age_s":60`,
 			`"on_lease_expiry":"reexecute"`, `"on_5xx":"unknown"`, `"on_panic":"replay"`, `"fail_mode":"open"`},
 		{`"syntax":"opaque"`, `"max_len":200`, `"key-reused":409`, `"invalid-key":422`, `"no_store_status":[]`, `"headers":["Accept","Accept-Language"]`},
 		{`"mode":"by-method"`, `"header":"Idempotency-Key"`, `"syntax":"lenient"`, `"max_len":255`, `"default_ttl_s":86400`, `"min_ttl_s":3600`, `"max_ttl_s":2592000`,

@@ -79,7 +79,7 @@ func (d *direct) send(a *attempt, request []byte) (*directConn, error) {
 		}
 		c.watch(a)
 		n, err := c.Write(request)
-		if err == nil || n > 0 && reset(err) { // its answer may be here
+		if err == nil {
 			a.sent = true
 			return c, nil
 		}

@@ -45,6 +45,10 @@ import (
 // contradicted, attended, published, ambiguous); 413 to more than 256 KiB; 429 with Retry-After
 // while 8 MiB of notices are being read; 503 if the store does not answer. Set-Cookie and headers
 // that belong to one exchange are not stored.
+//
+// One that is contradicted is told here as well: as a [stet.Probed] event, and by an entry of the
+// history with [ActionContradiction], at each delivery. If it says "completed" of a key that was
+// freed, the record is unknown again.
 type Webhook struct {
 	Engine    *stet.Engine     // whose records the notices are about; required
 	Secrets   []string         // "whsec_" and base64, at least one; two while one is being replaced

@@ -237,6 +237,23 @@ func TestPartsOfAnUpload(t *testing.T) {
 	}
 }
 
+// A record of a release that compares requests in a way that this one does not know is refused for
+// its key, and nothing runs because of it.
+func TestRecordsOfANewerRecipe(t *testing.T) {
+	for _, open := range []bool{false, true} {
+		r := newRig(t, stethttp.Config{FailOpen: open}, created)
+		for key, state := range map[stet.Key]stet.State{"done": stet.Completed, "free": stet.Retryable} {
+			made := stet.Record{Head: stet.Head{ID: stet.ID{Scope: stethttp.DefaultScope, Key: key}, Version: 7, State: state, Status: 201, Attempt: 1,
+				Fingerprint: stet.Fingerprint{Recipe: "99 auto"}, DueIn: time.Hour}}
+			if _, err := r.store.Create(t.Context(), made); err != nil {
+				t.Fatal(err)
+			}
+			r.want(r.post(string(key), "{}"), 503, stethttp.StoreUnavailable)
+		}
+		r.wantRuns(0)
+	}
+}
+
 // last is the latest event.
 func (r *rig) last() stet.Event {
 	r.mu.Lock()

@@ -37,7 +37,7 @@ func (c *capture) ofTimeoutHandler(status int) bool {
 			continue
 		}
 		if hear != nil {
-			hear(causeTimeout)
+			hear()
 		}
 		return gives
 	}

@@ -72,15 +72,15 @@ type checker struct {
 	ctx   context.Context
 	h     http.Handler
 	s     Sample
-	heard sync.Map // causes
+	heard sync.Once
 }
 
-// hear takes what the guard finds out about how it is put together, each cause once.
-func (c *checker) hear(cause string) {
-	if _, known := c.heard.LoadOrStore(cause, true); !known {
-		c.Errorf("how guard and handler are put together: %s: http.TimeoutHandler stands within the guard, and answers while its handler "+
-			"goes on; put it around the guard, or set the guard's Policy.Execution (docs/http.md)", cause)
-	}
+// hear says once what the guard hears at each request.
+func (c *checker) hear() {
+	c.heard.Do(func() {
+		c.Errorf("no http.TimeoutHandler within the guard: there is one, and it answers while its handler goes on; " +
+			"put it around the guard, or set the guard's Policy.Execution (docs/http.md)")
+	})
 }
 
 type answer struct {
