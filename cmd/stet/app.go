@@ -54,7 +54,6 @@ type app struct {
 	signed  *console.Sessions // operators who have signed in: a reload leaves them in
 	notices exchanged         // takes notices, where they have a listener of their own
 	hook    *hookServer       // nil: none of its own
-	sharers *sharers          // callers with different credentials, where no scope tells them apart
 	watch   *storeWatch       // nil: nothing of it can change
 
 	sweeper, reaper, reconciler, trimmer maintenance.Runner
@@ -122,7 +121,6 @@ func (a *app) build(pepper []byte) (err error) {
 	a.metrics.Unstored(a.engine.Unstored)
 	a.jobs = bulk.New(a.engine)
 	a.limits, a.signed = stethttp.NewLimits(a.conf.LimitsConfig()), console.NewSessions()
-	a.sharers = newSharers(a.metrics, a.log)
 	return nil
 }
 

@@ -81,7 +81,7 @@ func (c *auditExportCmd) Run(w *world, a *api) error { return export(w, a, a.Aud
 type auditEraseCmd struct {
 	source
 	change
-	Key      string `arg:"" optional:"" words:"ID" help:"The key, without quotes, or the record's id (k_…). Without it, the entries of the whole scope."`
+	Key      string `arg:"" optional:"" help:"The key, without quotes, or the record's id (k_…). Without it, the entries of the whole scope."`
 	Scope    string `placeholder:"SCOPE" help:"The scope; of a key it is default where none is given, and an id needs none."`
 	Evidence string `placeholder:"TEXT" help:"What it rests on; it is kept in the audit trail."`
 }

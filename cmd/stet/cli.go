@@ -26,7 +26,6 @@ type cli struct {
 	Store storeCmds `cmd:"" help:"Show which store the records are in, and take it as it is."`
 
 	Incidents incidentsCmds `cmd:"" help:"Look at unknown outcomes by incident: one row for all that a crash left behind."`
-	Gateways  gatewaysCmd   `cmd:"" help:"List the gateways that work on a store."`
 	Routes    routesCmd     `cmd:"" help:"List what the requests of each route were told, and what ran unprotected."`
 	Scopes    scopesCmd     `cmd:"" help:"List what the requests of the busiest scopes were told."`
 	Whoami    whoamiCmd     `cmd:"" help:"Show whose token you have, and what it allows."`
@@ -41,14 +40,11 @@ type cli struct {
 	Secret  secretCmds     `cmd:"" help:"Make secrets for a gateway."`
 	Health  healthcheckCmd `cmd:"" name:"healthcheck" help:"Ask a gateway whether it is ready."`
 	Version versionCmd     `cmd:"" help:"Print the version."`
-	Help    helpCmd        `cmd:"" help:"Explain a command or a topic, such as unknown, settings, tokens, exit-codes."`
+	Help    helpCmd        `cmd:"" help:"Explain a command."`
 
 	PrintVersion kong.VersionFlag `name:"version" help:"Print the version."`
 
-	Life lifeCmd `cmd:"" hidden:"" name:"chaos-life"`
-
 	Completion completionCmd `cmd:"" help:"Print a shell script that completes stet's commands and flags."`
-	Complete   completeCmd   `cmd:"" hidden:"" passthrough:""`
 }
 
 // story is what stet says when it is asked nothing.
@@ -63,8 +59,8 @@ an Idempotency-Key, and gives that answer to every retry instead of doing the wo
   $ stet config init > stet.yaml                   every setting with its default
   $ stet config check --config stet.yaml           find mistakes before they run
 
-stet help COMMAND explains a command, stet help TOPIC a topic such as unknown, settings, tokens or
-exit-codes; stet explain WORD a problem code, a state, a metric, an alert.
+stet help COMMAND explains a command, stet explain WORD a problem code, a state, a metric, an alert,
+an exit status.
 `
 
 // ended is thrown by kong's Exit, after it has printed what it was asked for.

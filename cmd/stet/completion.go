@@ -29,32 +29,33 @@ type commandWords struct {
 	Commands []word
 	Flags    []word
 	Args     []string // values of its argument, where they are known
-	Kind     string   // of what its argument names, as in stet complete
 }
 
 // word is a command or a flag.
 type word struct {
 	Name, Help string
-	Takes      bool // a value
-	Kind       string
+	Takes      bool     // a value
+	Kind       string   // FILE or DIR, where the value is a path
 	Values     []string // what the value may be, where that is known
 }
 
 // wordsOf takes commands from the model that parses them, so that what is offered is what is
 // understood. The tag complete lists the values of a flag; the placeholders FILE and DIR ask for
-// paths. The placeholder of a flag, or the tag words of an argument, can name a kind of stet
-// complete.
+// paths.
 func wordsOf(n *kong.Node, path string, inherited []word) []commandWords {
 	flags := slices.Clone(inherited)
 	for _, f := range n.Flags {
 		if !f.Hidden {
-			flags = append(flags, word{"--" + f.Name, f.Help, !f.IsBool(), f.PlaceHolder, listed(f.Tag)})
+			kind := f.PlaceHolder
+			if kind != "FILE" && kind != "DIR" {
+				kind = ""
+			}
+			flags = append(flags, word{"--" + f.Name, f.Help, !f.IsBool(), kind, listed(f.Tag)})
 		}
 	}
 	all := []commandWords{{Path: path, Flags: flags}}
 	for _, p := range n.Positional {
 		all[0].Args = append(all[0].Args, listed(p.Tag)...)
-		all[0].Kind = p.Tag.Get("words")
 	}
 	for _, c := range n.Children {
 		if !c.Hidden {
@@ -75,7 +76,7 @@ func listed(t *kong.Tag) []string {
 // value is what may follow some flags.
 type value struct {
 	Flags []string // each after the path of its command
-	Kind  string   // FILE, DIR, one of stet complete, or empty: the words
+	Kind  string   // FILE, DIR, or empty: the words
 	Words []string
 }
 
@@ -87,13 +88,9 @@ func values(all []commandWords) []value {
 			if !f.Takes {
 				continue
 			}
-			kind := f.Kind
-			if kind != "FILE" && kind != "DIR" && completed[kind] == nil && offered[kind] == nil {
-				kind = ""
-			}
-			i := slices.IndexFunc(out, func(v value) bool { return v.Kind == kind && slices.Equal(v.Words, f.Values) })
+			i := slices.IndexFunc(out, func(v value) bool { return v.Kind == f.Kind && slices.Equal(v.Words, f.Values) })
 			if i < 0 {
-				i, out = len(out), append(out, value{Kind: kind, Words: f.Values})
+				i, out = len(out), append(out, value{Kind: f.Kind, Words: f.Values})
 			}
 			out[i].Flags = append(out[i].Flags, c.Path+" "+f.Name)
 		}

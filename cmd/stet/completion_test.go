@@ -1,15 +1,10 @@
 package main
 
 import (
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/cmd/internal/dsn"
 )
 
 // What each shell offers for a line, as it would after Tab.
@@ -83,12 +78,12 @@ func testCompletion(t *testing.T, shell string) {
 
 // shellOffers runs a script with the line to complete as its argument, in a directory with a file
 // and a directory.
-func shellOffers(t *testing.T, shell, script, line string, env ...string) []string {
+func shellOffers(t *testing.T, shell, script, line string) []string {
 	t.Helper()
 	if _, err := exec.LookPath(shell); err != nil {
 		t.Skipf("there is no %s here", shell)
 	}
-	return strings.Split(runShell(t, "mkdir dir; : >file.yaml; : >'two words.yaml'; "+shell+` -c "$script" `+shellArg0(shell)+` "$line"`, append(env, "script="+script, "line="+line)...), "\n")
+	return strings.Split(runShell(t, "mkdir dir; : >file.yaml; : >'two words.yaml'; "+shell+` -c "$script" `+shellArg0(shell)+` "$line"`, "script="+script, "line="+line), "\n")
 }
 
 // shellArg0 is what takes the place of the script's name: fish has none.
@@ -97,86 +92,4 @@ func shellArg0(shell string) string {
 		return ""
 	}
 	return shell
-}
-
-// Scopes, routes and ids are offered as the records have them, from where the line or the
-// environment says that they are. What clients have named is never evaluated.
-func TestCompletionOfRecords(t *testing.T) {
-	dir := t.TempDir()
-	at := "sqlite:" + filepath.Join(dir, "s.db")
-	d, err := dsn.Parse(at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := d.Open(t.Context(), dsn.Serve)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := stet.New(o.Store, stet.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	hostile := "$(touch " + filepath.Join(dir, "pwned") + ")`touch " + filepath.Join(dir, "pwned") + "`"
-	for _, scope := range []stet.Scope{"acme", "a b", stet.Scope(hostile), "steers\x1b[2J"} {
-		dec, err := e.Begin(t.Context(), stet.Request{ID: stet.ID{Scope: scope, Key: "k"}, Route: "POST /v1/pay"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := dec.Claim.Settle(t.Context(), stet.Outcome{Response: stet.Response{Status: 200}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	id := e.Tag(stet.ID{Scope: "acme", Key: "k"})
-	dec, err := e.Begin(t.Context(), stet.Request{ID: stet.ID{Scope: "acme", Key: "lost"}, Route: "POST /v1/pay"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dec.Claim.Unknown("upstream-failed")
-	if err := dec.Claim.Settle(t.Context(), stet.Outcome{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := o.Close(); err != nil {
-		t.Fatal(err)
-	}
-	_, incidents, errs := ran(t, "incidents", "--store", at, "--columns", "incident")
-	_, incident, _ := strings.Cut(strings.TrimSpace(incidents), "\n")
-	if !strings.HasPrefix(incident, "i_") {
-		t.Fatalf("%q %s", incidents, errs)
-	}
-	for shell, script := range completionScripts {
-		t.Run(shell, func(t *testing.T) {
-			quoted := func(s string) string { // as the shell's line has it
-				if shell != "bash" {
-					return s
-				}
-				return strings.NewReplacer(" ", `\ `, "$", `\$`, "(", `\(`, ")", `\)`, "`", "\\`").Replace(s)
-			}
-			for line, want := range map[string][]string{
-				"stet keys list --scope ":                      {"acme", quoted("a b"), quoted(hostile)},
-				"stet keys list --route ":                      {quoted("POST /v1/pay")},
-				"stet keys show k_":                            {id},
-				"stet incidents show ":                         {incident},
-				"stet explain lease-l":                         {"lease-lapsed", "lease-lost"},
-				"stet help prec":                               {"precedence"},
-				"stet keys list --store " + at + " --scope ac": {"acme"},
-			} {
-				env := "STET_STORE=" + at
-				if strings.Contains(line, "--store") {
-					env = "STET_STORE=sqlite:none.db"
-				}
-				got := shellOffers(t, shell, script, line, env)
-				for _, w := range want {
-					if !slices.Contains(got, w) {
-						t.Errorf("%q: %q is not in %q", line, w, got)
-					}
-				}
-				if strings.Contains(strings.Join(got, ""), "steers") && strings.HasSuffix(line, "--scope ") {
-					t.Errorf("%q offers what steers a terminal: %q", line, got)
-				}
-			}
-			if _, err := os.Stat(filepath.Join(dir, "pwned")); err == nil {
-				t.Error("a scope was evaluated")
-			}
-		})
-	}
 }

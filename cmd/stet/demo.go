@@ -18,7 +18,6 @@ import (
 )
 
 type demoCmd struct {
-	Chaos  bool   `help:"Instead, crash a payments API at every possible point, and show what became of each payment, in a table and on the console."`
 	Keep   string `placeholder:"DIR" help:"Keep the records in DIR; otherwise they are deleted at the end."`
 	Listen string `placeholder:"ADDR" help:"Address that clients connect to (127.0.0.1:8080, or a free port)."`
 	Admin  string `placeholder:"ADDR" help:"Address of the console (127.0.0.1:8081, or a free port)."`
@@ -70,9 +69,6 @@ func (c *demoCmd) Run(w *world) (err error) {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	} else if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
-	}
-	if c.Chaos {
-		return chaosDemo(w, dir, c.address(w, "admin", c.Admin, "127.0.0.1:8081"))
 	}
 	n := &night{api: &paymentsAPI{}, dir: dir, run: "demo"}
 	if c.Keep != "" {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -89,7 +90,7 @@ func TestDemoHasWhatWaits(t *testing.T) {
 	demo.end(t)
 }
 
-// page reads the documents behind the pages that the demo names with this in their address.
+// page reads the API's documents of the pages that the demo names with this in their address.
 func (d *runningDemo) page(t *testing.T, with string, into ...any) []string {
 	t.Helper()
 	urls := regexp.MustCompile(`(?m)http://\S+`+regexp.QuoteMeta(with)+`\w+$`).FindAllString(d.text, -1)
@@ -97,7 +98,8 @@ func (d *runningDemo) page(t *testing.T, with string, into ...any) []string {
 		t.Fatalf("the demo names %d pages %s…:\n%s", len(urls), with, d.text)
 	}
 	for i, url := range urls {
-		if err := json.Unmarshal([]byte(fetch(t, url+".json")), into[i]); err != nil {
+		doc := strings.NewReplacer("/unknown/", "/api/v1/incidents/", "/keys/", "/api/v1/keys/").Replace(url)
+		if err := json.Unmarshal([]byte(fetch(t, doc)), into[i]); err != nil {
 			t.Fatalf("%s: %v", url, err)
 		}
 	}
@@ -165,6 +167,23 @@ func TestDemoInterruptedEarly(t *testing.T) {
 		t.Errorf("Ctrl-C: %v", err)
 	}
 	noneLeft(t, tmp)
+}
+
+// noneLeft looks for files in tmp, and for processes that were told of it.
+func noneLeft(t *testing.T, tmp string) {
+	t.Helper()
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	running, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range running {
+		if line, err := os.ReadFile(name); err == nil && bytes.Contains(line, []byte(tmp)) {
+			t.Errorf("still there: %s", line)
+		}
+	}
 }
 
 // runningDemo is stet demo in a process of its own, past its last start-up line.

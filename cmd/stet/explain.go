@@ -13,7 +13,7 @@ import (
 )
 
 type explainCmd struct {
-	Word string `arg:"" optional:"" words:"WORD" help:"A problem code or its type URL, a state, verdict, result, metric, alert, cause, job cause, finding of a probe, outlook, audit action, check or exit status; without it, all words are listed."`
+	Word string `arg:"" optional:"" help:"A problem code or its type URL, a state, verdict, result, metric, alert, cause, job cause, finding of a probe, outlook, audit action, check or exit status; without it, all words are listed."`
 }
 
 // meaning is what a word means as one kind of thing; some words are several.

@@ -7,24 +7,6 @@ import (
 	"github.com/stet-dev/stet/admin"
 )
 
-type gatewaysCmd struct {
-	source
-	printed
-}
-
-// check implements [checked].
-func (c *gatewaysCmd) check(*world) error { return gatewayList.check(&c.printed) }
-
-func (c *gatewaysCmd) Run(w *world, a *api) error {
-	return unshown("gateways", gatewayList.whole(w, a, "/api/v1/gateways", &c.printed, "no gateway works on this store"))
-}
-
-var gatewayList = listOf("gateways", 7, "name state seen started per-second version figures",
-	map[string]func(*admin.Gateway) any{
-		"per-second": func(g *admin.Gateway) any { return rate(g.PerSecond) },
-		"figures":    func(g *admin.Gateway) any { return given(g.Partial, "some are missing") },
-	})
-
 type routesCmd struct {
 	source
 	printed
@@ -34,7 +16,8 @@ type routesCmd struct {
 func (c *routesCmd) check(*world) error { return routeList.check(&c.printed) }
 
 func (c *routesCmd) Run(w *world, a *api) error {
-	return unshown("routes", routeList.whole(w, a, "/api/v1/routes", &c.printed, "no route has been asked for yet"))
+	return absent(routeList.whole(w, a, "/api/v1/routes", &c.printed, "no route has been asked for yet"), exitError,
+		"no routes are shown: your token is bound to scopes, or the gateway is of an older version; stet whoami says what the token allows")
 }
 
 var routeList = listOf("routes", 8, "route mode new replay mismatches unprotected others shadow match",
@@ -71,9 +54,3 @@ var scopeList = listOf("scopes", 4, "scope new replay others", map[string]func(*
 	"replay": func(s *admin.ScopeFigures) any { return s.Results["replay"] },
 	"others": func(s *admin.ScopeFigures) any { return others(s.Results) },
 })
-
-// unshown says why there is no list where the API has none.
-func unshown(what string, err error) error {
-	return absent(err, exitError, "no %s are shown: your token is bound to scopes, or the gateway is of an older "+
-		"version; stet whoami says what the token allows", what)
-}

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"slices"
+	"sync"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/cmd/internal/config"
@@ -12,8 +15,7 @@ import (
 )
 
 // handler makes what serves clients, from a configuration.
-func handler(e *stet.Engine, conf *config.Config, limits *stethttp.Limits, log *slog.Logger,
-	sharers *sharers) (*gateway.Gateway, error) {
+func handler(e *stet.Engine, conf *config.Config, limits *stethttp.Limits, log *slog.Logger) (*gateway.Gateway, error) {
 	upstream, err := url.Parse(conf.Upstream)
 	if err != nil {
 		return nil, err // checked before
@@ -21,7 +23,7 @@ func handler(e *stet.Engine, conf *config.Config, limits *stethttp.Limits, log *
 	c := gateway.Config{
 		Upstream:       upstream,
 		Default:        conf.HTTP(limits),
-		Scope:          sharers.watch(conf),
+		Scope:          scopeFunc(conf, log),
 		ScopeByRoute:   slices.Contains(conf.Scope.Parts, "route"),
 		ScopeByHost:    slices.Contains(conf.Scope.Parts, "host"),
 		StrictCoverage: conf.StrictCoverage,
@@ -42,6 +44,23 @@ func handler(e *stet.Engine, conf *config.Config, limits *stethttp.Limits, log *
 			UpstreamKey: upstreamKeys[conf.Routes[i].Policy.UpstreamKey], MatchEncoded: conf.Routes[i].MatchEncoded})
 	}
 	return gateway.New(e, c)
+}
+
+// scopeFunc returns the scope function of a configuration, which warns of the first token that comes
+// for a scope.
+func scopeFunc(conf *config.Config, log *slog.Logger) stethttp.ScopeFunc {
+	scope := conf.ScopeFunc()
+	var warned sync.Once
+	return func(r *http.Request) (stet.Scope, error) {
+		id, err := scope(r)
+		if refused, ok := errors.AsType[*stethttp.NoIdentity](err); ok && refused.Detail != "" {
+			warned.Do(func() {
+				log.Warn("a token came for a scope, and such requests are refused (401): the next token would be another caller; "+
+					"have the proxy that checks it set a header with what stays the same, and name that in scope.header", "scope", conf.ScopeText())
+			})
+		}
+		return id, err
+	}
 }
 
 var emptyBodies = map[string]gateway.EmptyBody{"chunked": gateway.EmptyChunked, "length": gateway.EmptyLength}

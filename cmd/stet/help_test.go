@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"io"
 	"os"
 	"regexp"
@@ -36,11 +35,8 @@ func TestEveryCommandHasExamples(t *testing.T) {
 	}
 	examples := 0
 	for _, m := range helps() {
-		if m.kind == "" && !slices.Contains(known, m.word) {
+		if !slices.Contains(known, m.word) {
 			t.Errorf("help.md has help for %q, which is no command", m.word)
-		}
-		if m.kind != "" && m.kind != "topic" {
-			t.Errorf("%s is a %s: there is no such kind", m.word, m.kind)
 		}
 		for line := range strings.Lines(m.text) {
 			if command, ok := strings.CutPrefix(line, "    "); ok {
@@ -109,35 +105,4 @@ func shellWords(line string) (words []string) {
 		words = append(words, strings.ReplaceAll(m, "'", ""))
 	}
 	return words
-}
-
-// Every word of an operator leads somewhere: each topic is printed, by each of its names.
-func TestTopics(t *testing.T) {
-	first, texts := topics()
-	for _, word := range []string{"getting-started", "unknown", "settings", "precedence", "exit-codes", "environment",
-		"scopes", "tokens", "output", "json"} {
-		if _, ok := texts[word]; !ok {
-			t.Errorf("there is no topic %s", word)
-		}
-	}
-	status, out, errs := ran(t, "help")
-	if status != exitFine || !strings.Contains(out, strings.Join(first, ", ")) {
-		t.Errorf("stet help: %d %s%s", status, out, errs)
-	}
-	for name, m := range texts {
-		line, _, _ := strings.Cut(m.text, "\n")
-		if status, out, errs := ran(t, "help", name); status != exitFine || !strings.Contains(out, line) {
-			t.Errorf("stet help %s: %d %s%s", name, status, out, errs)
-		}
-	}
-	_, codes, _ := ran(t, "help", "exit", "codes")
-	if strings.Count(codes, "\n") < int(exitFindings) || !regexp.MustCompile(`(?m)^5 +\S`).MatchString(codes) {
-		t.Errorf("stet help exit codes prints %s", codes)
-	}
-	var both bytes.Buffer
-	run(t.Context(), []string{"help", "scopes"}, nil, &both, io.Discard)
-	if !strings.Contains(both.String(), "Usage: stet scopes") ||
-		!strings.Contains(both.String(), texts["scopes"].text) {
-		t.Errorf("stet help scopes prints %s", &both)
-	}
 }

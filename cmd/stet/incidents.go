@@ -45,7 +45,7 @@ func atLeast(n int, more bool) string { return fmt.Sprint(n) + given(more, " or 
 
 type incidentsShowCmd struct {
 	source
-	ID string `arg:"" words:"INCIDENT" help:"The incident (i_…), as stet status lists it."`
+	ID string `arg:"" help:"The incident (i_…), as stet status lists it."`
 	printed
 }
 
@@ -63,8 +63,8 @@ func (c *incidentsShowCmd) Run(w *world, a *api) error {
 		if err := memberList.rows(w, i.Keys, &c.printed); err != nil || len(i.Keys) == 0 {
 			return err
 		}
-		return w.printf("\nstet keys show %s%s shows the first, and what follows if nothing is done; stet help unknown "+
-			"what to do\n", visible(i.Keys[0].ID), c.lookAt())
+		return w.printf("\nstet keys show %s%s shows the first, what follows if nothing is done, and what may "+
+			"be done\n", visible(i.Keys[0].ID), c.lookAt())
 	})
 	return noSuchIncident(err)
 }

@@ -72,7 +72,7 @@ type chosen struct {
 	source
 	change
 	pinned
-	Key string `arg:"" optional:"" words:"ID" help:"The key, without quotes, or the record's id (k_…). Without it, the filter selects the records."`
+	Key string `arg:"" optional:"" help:"The key, without quotes, or the record's id (k_…). Without it, the filter selects the records."`
 	selected
 }
 

@@ -10,7 +10,7 @@ import (
 
 type keysFindCmd struct {
 	source
-	Name  string `arg:"" words:"ID" help:"An id (k_…), a key, a trace id, or the key or id that a downstream system knows the effect by."`
+	Name  string `arg:"" help:"An id (k_…), a key, a trace id, or the key or id that a downstream system knows the effect by."`
 	Scope string `placeholder:"SCOPE" help:"Only in this scope."`
 	printed
 }

@@ -26,7 +26,7 @@ type bulkCmds struct {
 
 type bulkShowCmd struct {
 	source
-	Job string `arg:"" optional:"" words:"JOB" help:"The job (bulk_…). Without one the latest jobs are listed."`
+	Job string `arg:"" optional:"" help:"The job (bulk_…). Without one the latest jobs are listed."`
 	printed
 }
 
@@ -42,7 +42,7 @@ func (c *bulkShowCmd) Run(w *world, a *api) error {
 
 type bulkReportCmd struct {
 	source
-	Job     string   `arg:"" words:"JOB" help:"The job (bulk_…)."`
+	Job     string   `arg:"" help:"The job (bulk_…)."`
 	Columns []string `placeholder:"NAME,…" help:"Columns to print, in this order; --columns help names them all."`
 	JSON    bool     `name:"json" help:"Print a JSON document per line."`
 }
@@ -74,7 +74,7 @@ var reportList = listOf("report", 5, "id scope fate cause detail", map[string]fu
 
 type bulkStopCmd struct {
 	source
-	Job string `arg:"" words:"JOB" help:"The job (bulk_…)."`
+	Job string `arg:"" help:"The job (bulk_…)."`
 	reasoned
 	unasked
 }
@@ -87,7 +87,7 @@ func (c *bulkStopCmd) Run(w *world, a *api) error {
 
 type bulkResumeCmd struct {
 	source
-	Job    string `arg:"" words:"JOB" help:"The job (bulk_…)."`
+	Job    string `arg:"" help:"The job (bulk_…)."`
 	Reason string `placeholder:"TEXT" help:"Reason, where somebody stopped it; it is kept in the audit trail."`
 	JSON   bool   `name:"json" help:"Print {\"changed\": N}."`
 }

@@ -12,7 +12,7 @@ import (
 // picked are the records of a job, by a filter, an incident or their ids.
 type picked struct {
 	source
-	IDs []string `arg:"" optional:"" name:"id" words:"ID" help:"In place of a filter: ids (k_…), at most 500; k_…@BASIS is changed only while it has that basis, as --json shows it."`
+	IDs []string `arg:"" optional:"" name:"id" help:"In place of a filter: ids (k_…), at most 500; k_…@BASIS is changed only while it has that basis, as --json shows it."`
 	selected
 	confirmed
 }

@@ -12,7 +12,7 @@ import (
 
 // named is the record that a command is about.
 type named struct {
-	Key   string `arg:"" words:"ID" help:"The key, without quotes, or the record's id (k_…)."`
+	Key   string `arg:"" help:"The key, without quotes, or the record's id (k_…)."`
 	Scope string `placeholder:"SCOPE" help:"Scope of the key (default); an id needs none."`
 }
 

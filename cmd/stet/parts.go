@@ -63,7 +63,7 @@ func (a *app) make(conf *config.Config) (*parts, error) {
 	if days := conf.Audit.RetainDays; days > 0 {
 		p.trimmer = maintenance.Trimmer{Engine: a.engine, Age: time.Duration(days) * 24 * time.Hour}
 	}
-	if p.gate, err = handler(a.engine, conf, a.limits, a.log, a.sharers); err != nil {
+	if p.gate, err = handler(a.engine, conf, a.limits, a.log); err != nil {
 		return nil, &statusError{exitUsage, err}
 	}
 	return p, nil

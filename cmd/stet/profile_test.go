@@ -38,7 +38,7 @@ func front(t *testing.T, s stet.Store, upstream, text string) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := handler(e, conf, stethttp.NewLimits(conf.LimitsConfig()), slog.New(slog.DiscardHandler), nil)
+	g, err := handler(e, conf, stethttp.NewLimits(conf.LimitsConfig()), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

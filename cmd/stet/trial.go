@@ -195,7 +195,7 @@ func (c *configTestCmd) try(conf *config.Config, keyHeader string) (t tried, err
 	if err != nil {
 		return t, err
 	}
-	g, err := handler(engine, conf, stethttp.NewLimits(conf.LimitsConfig()), slog.New(slog.DiscardHandler), nil)
+	g, err := handler(engine, conf, stethttp.NewLimits(conf.LimitsConfig()), slog.New(slog.DiscardHandler))
 	if err != nil {
 		return t, &statusError{exitUsage, err}
 	}

@@ -8,7 +8,7 @@
 //	curl -s localhost:4000/v1/effects  # what the provider has really done
 //
 // Kill either of them (kill -9) whenever you like, start it again, repeat the curl. Package service
-// is what to read; `stet demo --chaos` kills it at every point in turn.
+// is what to read; package chaos kills it at every point in turn.
 package main
 
 import (

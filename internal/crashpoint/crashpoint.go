@@ -1,5 +1,5 @@
 // Package crashpoint kills a program at every point at which it touches the world outside its
-// process. The crash tests and stet demo --chaos use it.
+// process. The crash tests and examples/payments/chaos use it.
 //
 // [Points] counts the points that a process passes: before and after each statement of its database
 // and each request to another server, and in the midst of both. What a process does between two

@@ -39,7 +39,7 @@ type Metrics struct {
 	execution                                   prometheus.Histogram
 	store                                       *prometheus.HistogramVec
 	active, dead, hanging                       *prometheus.GaugeVec
-	oldest, snoozed, breaker, sharers           *prometheus.GaugeVec // each of one series or none
+	oldest, snoozed, breaker                    *prometheus.GaugeVec // each of one series or none
 	open                                        *prometheus.GaugeVec // likewise
 	faults                                      map[StoreFault]*prometheus.GaugeVec
 
@@ -82,7 +82,6 @@ func NewMetrics(version string, routes ...string) *Metrics {
 		Volatile: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_store_volatile", Help: "1 while the settings of the store's server lose records."}, nil),
 		Unusable: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_store_unusable", Help: "1 while the store cannot be written, changed or read."}, nil),
 	}
-	m.sharers = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_single_tenant_credentials", Help: "Distinct Authorization values of guarded requests, while no scope is set; at most 1024."}, nil)
 	for _, result := range []string{"scheduled", "resolved", "failed"} {
 		m.reconcile.WithLabelValues(result)
 	}
@@ -92,7 +91,7 @@ func NewMetrics(version string, routes ...string) *Metrics {
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_build_info", Help: "Always 1."}, []string{"version"})
 	build.WithLabelValues(version).Set(1)
 	m.registry.MustRegister(m.requests, m.shadow, m.execution, m.store, m.errors, m.active, m.lost, m.swept, m.lapsed, m.reaped, m.trimmed, m.weak, m.refused,
-		m.double, m.unplaced, m.open, m.reconcile, m.oldest, m.snoozed, m.dead, m.hanging, m.breaker, m.sharers, build,
+		m.double, m.unplaced, m.open, m.reconcile, m.oldest, m.snoozed, m.dead, m.hanging, m.breaker, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, fault := range m.faults {
 		m.registry.MustRegister(fault)
@@ -136,11 +135,6 @@ func (m *Metrics) Breaker(state float64) { m.breaker.WithLabelValues().Set(state
 
 // LoginRefused counts a wrong token at the admin listener.
 func (m *Metrics) LoginRefused() { m.refused.Inc() }
-
-// SingleTenant sets idem_single_tenant_credentials, which is absent until then.
-func (m *Metrics) SingleTenant(credentials int) {
-	m.sharers.WithLabelValues().Set(float64(credentials))
-}
 
 // StoreFault is something that may be wrong with a store that answers.
 type StoreFault string

@@ -1,4 +1,4 @@
-package chaos
+package main
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"github.com/stet-dev/stet/outbox"
 )
 
-// Life is one process of the show.
-type Life struct {
+// life is one process of the show.
+type life struct {
 	Role   string
 	File   string // the provider's ledger, or the database
 	Far    string // URL of the provider
@@ -44,9 +44,9 @@ const (
 	callTimeout = 500 * time.Millisecond
 )
 
-// Live is the process, until in ends, so that it does not outlive the process that has started it.
+// live is the process, until in ends, so that it does not outlive the process that has started it.
 // It writes to out where it listens, and which points it passes.
-func (l Life) Live(ctx context.Context, in io.Reader, out io.Writer) error {
+func (l life) live(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := crashpoint.Attach(ctx, in)
 	defer cancel()
 	if l.Role == roleProvider {
@@ -55,7 +55,7 @@ func (l Life) Live(ctx context.Context, in io.Reader, out io.Writer) error {
 	return l.work(ctx, out)
 }
 
-func (l Life) provide(ctx context.Context, out io.Writer) error {
+func (l life) provide(ctx context.Context, out io.Writer) error {
 	ledger, err := provider.OpenLedger(l.File)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (l Life) provide(ctx context.Context, out io.Writer) error {
 	return errors.Join(crashpoint.Serve(ctx, out, srv.Handler()), ledger.Close())
 }
 
-func (l Life) work(ctx context.Context, out io.Writer) (err error) {
+func (l life) work(ctx context.Context, out io.Writer) (err error) {
 	p := &crashpoint.Points{Out: out, At: l.At}
 	db, err := crashpoint.OpenSQL("sqlite", service.DSN(l.File), p)
 	if err != nil {

@@ -1,7 +1,4 @@
-// Package chaos is stet demo --chaos: a payments API whose processes are killed, one at a time, at
-// every point at which they touch their database or the provider. It shows what each crash left
-// behind, what the client saw, what the provider charged, and how the payment ended.
-package chaos
+package main
 
 import (
 	"context"
@@ -14,23 +11,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/examples/payments/provider"
 	"github.com/stet-dev/stet/internal/crashpoint"
-	"github.com/stet-dev/stet/store/memstore"
 )
 
-// Show kills, and tells.
-type Show struct {
-	Dir  string // for databases and ledgers
-	Out  io.Writer
-	Self func(life string) *exec.Cmd // this program as a [Life], which is given as JSON
-	// Shown takes a copy of each window's record and its history, as they are after the crash and
-	// in the end; nil takes none.
-	Shown *memstore.Store
+// show kills the processes of every scenario, and prints what became of each payment.
+type show struct {
+	dir  string // for databases and ledgers
+	out  io.Writer
+	self string // the program whose processes the lives are
 }
 
 // result is what came of it.
@@ -44,19 +37,19 @@ type result struct {
 // atOnce is how many windows are tried at a time: most of their time is waiting for leases to end.
 const atOnce = 8
 
-// Run goes through all scenarios. An error means that the show itself failed.
-func (s Show) Run(ctx context.Context) (total result, err error) {
-	st := &stage{dir: s.Dir, self: s.Self, shown: s.Shown, far: map[bool]string{}}
+// run goes through all scenarios. An error means that the show itself failed.
+func (s show) run(ctx context.Context) (total result, err error) {
+	st := &stage{dir: s.dir, self: s.self, far: map[bool]string{}}
 	defer st.running.Wait()
 	ctx, kill := context.WithCancel(ctx)
 	defer kill()
-	template := filepath.Join(s.Dir, "empty.db")
+	template := filepath.Join(s.dir, "empty.db")
 	if err := prepare(ctx, template); err != nil {
 		return total, err
 	}
 	st.template = template
 	for honour, ledger := range map[bool]string{true: "honours-keys.jsonl", false: "ignores-keys.jsonl"} {
-		p, err := st.start(ctx, Life{Role: roleProvider, File: filepath.Join(s.Dir, ledger), Honour: honour})
+		p, err := st.start(ctx, life{Role: roleProvider, File: filepath.Join(s.dir, ledger), Honour: honour})
 		if err != nil {
 			return total, err
 		}
@@ -81,15 +74,15 @@ func (r *result) add(o result) {
 
 // scenario finds out how many windows there are, by a life that is let live, and then tries all of
 // them.
-func (s Show) scenario(ctx context.Context, st *stage, number int, sc scenario) (total result, err error) {
+func (s show) scenario(ctx context.Context, st *stage, number int, sc scenario) (total result, err error) {
 	calm, err := st.try(ctx, sc, fmt.Sprintf("order-%d-calm", number), "")
 	if err != nil {
 		return total, err
 	}
 	total.add(calm.count())
 	at := windows(calm.points)
-	fmt.Fprintf(s.Out, "\n%s: %d windows\n", sc.title, len(at))
-	tableHead(s.Out)
+	fmt.Fprintf(s.out, "\n%s: %d windows\n", sc.title, len(at))
+	tableHead(s.out)
 	outcomes := make([]chan outcome, len(at))
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -117,10 +110,7 @@ func (s Show) scenario(ctx context.Context, st *stage, number int, sc scenario) 
 		if ctx.Err() != nil {
 			return total, context.Cause(ctx)
 		}
-		if err := st.tell(ctx, sc.title, i+1, got); err != nil {
-			return total, err
-		}
-		got.row(s.Out, i+1)
+		got.row(s.out, i+1)
 		total.add(got.count())
 	}
 	return total, nil
@@ -138,8 +128,7 @@ func windows(points []string) (at []string) {
 
 // outcome is what became of one window.
 type outcome struct {
-	record   stet.Head // in the end
-	points   []string  // that the process passed
+	points   []string // that the process passed
 	killed   bool
 	died     string // before what
 	behind   string
@@ -160,11 +149,30 @@ func (o outcome) count() (r result) {
 	return r
 }
 
+const columns = "%4s  %-32s  %-20s  %-28s  %7s  %s\n"
+
+func tableHead(out io.Writer) {
+	fmt.Fprintf(out, columns, "", "killed before", "left behind", "the client saw", "charged", "how it ended")
+}
+
+func (o outcome) row(out io.Writer, number int) {
+	fmt.Fprintf(out, columns, fmt.Sprint(number), o.died, o.behind, strings.Join(o.saw, ", "), fmt.Sprint(o.effects), o.ending())
+}
+
+func (o outcome) ending() string {
+	switch {
+	case o.wrong != nil:
+		return "WRONG: " + o.wrong.Error()
+	case o.effects != 1:
+		return "WRONG: " + o.resolved
+	}
+	return o.resolved
+}
+
 // stage is what all scenarios stand on.
 type stage struct {
 	dir, template string
-	self          func(life string) *exec.Cmd
-	shown         *memstore.Store
+	self          string
 	running       sync.WaitGroup  // of processes
 	far           map[bool]string // the providers, by whether they heed keys
 }
@@ -172,12 +180,12 @@ type stage struct {
 // patience is for whatever should take far less.
 const patience = 15 * time.Second
 
-func (st *stage) start(ctx context.Context, l Life) (*crashpoint.Process, error) {
+func (st *stage) start(ctx context.Context, l life) (*crashpoint.Process, error) {
 	text, err := json.Marshal(l)
 	if err != nil {
 		return nil, err
 	}
-	p, err := crashpoint.Start(ctx, st.self(string(text)))
+	p, err := crashpoint.Start(ctx, exec.Command(st.self, lifeWord, string(text)))
 	if err != nil {
 		return nil, err
 	}
@@ -212,9 +220,6 @@ func (st *stage) try(ctx context.Context, sc scenario, order, at string) (o outc
 		return o, err
 	}
 	o.behind = before.behind(sc.then == roleWorker)
-	if _, err := st.show(ctx, file, order); err != nil {
-		return o, err
-	}
 	next, err := st.start(ctx, st.life(sc, roleAPI, file))
 	if err != nil {
 		return o, err
@@ -228,15 +233,12 @@ func (st *stage) try(ctx context.Context, sc scenario, order, at string) (o outc
 		o.wrong = err
 	}
 	o.saw, o.resolved = c.saw, sc.resolved(before, after, a)
-	if o.record, err = st.show(ctx, file, order); err != nil {
-		return o, err
-	}
 	o.effects, err = st.charged(ctx, sc, order)
 	return o, err
 }
 
-func (st *stage) life(sc scenario, role, file string) Life {
-	return Life{Role: role, File: file, Far: st.far[sc.honour], Honour: sc.honour}
+func (st *stage) life(sc scenario, role, file string) life {
+	return life{Role: role, File: file, Far: st.far[sc.honour], Honour: sc.honour}
 }
 
 // die is the first life: a request is served, or what one has left is worked on, up to the point.
