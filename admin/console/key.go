@@ -21,7 +21,6 @@ type keyView struct {
 	Ahead    []event
 	Past     []event
 	NoAudit  string // why the audit trail is not there
-	Lanes    *lanes
 	Curl     string
 	Revealed *revealed
 }
@@ -101,7 +100,6 @@ func (p *page) keyPage(status int, n *note, shows *revealed) error {
 		return err
 	}
 	d.Ahead, d.Past = p.timeline(&r, entries)
-	d.Lanes = p.lanes(&r, entries)
 	v := view{Name: "key", Title: strings.TrimSpace(word + " · " + r.ID), Note: n, D: d}
 	if shows == nil && (r.State == "unknown" || r.State == "running") {
 		v.Live = 5

@@ -128,7 +128,6 @@ type messageView struct {
 	Revealed bool
 	Payload  string
 	Note     string
-	Lanes    *lanes
 	Ends     bool // it can be retried or given up
 }
 
@@ -145,7 +144,6 @@ func (p *page) messagePage(status int, n *note, query string) error {
 	d := messageView{M: m, Errors: slices.Clone(m.Errors), Revealed: query != "", Ends: m.State == "dead" ||
 		m.State == "unknown"}
 	slices.Reverse(d.Errors)
-	d.Lanes = p.attempts(&m)
 	d.Payload, d.Note = bodyText(m.Payload)
 	switch done := p.r.URL.Query().Get("done"); {
 	case n == nil && done == "retry" && !d.Ends:

@@ -192,7 +192,7 @@ function freeze() {
   ];
   const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let t = walk.nextNode(); t; t = walk.nextNode()) for (const [from, to] of same) t.data = t.data.replace(from, to);
-  for (const e of document.querySelectorAll('.spark path, .lane *')) e.style.visibility = 'hidden';
+  for (const e of document.querySelectorAll('.spark path')) e.style.visibility = 'hidden';
   for (const e of document.querySelectorAll('.multi .val:not(.hd)')) e.textContent = '1.0';
   const main = document.querySelector('#main'); // which reads itself no more
   if (main) main.dataset.live = '';
