@@ -211,7 +211,7 @@ func faults(page string) (all []string) {
 			}
 			ids[id] = true
 		}
-		for _, name := range []string{"aria-describedby", "aria-labelledby", "popovertarget", "for", "form"} {
+		for _, name := range []string{"aria-describedby", "aria-labelledby", "for", "form"} {
 			if to := t.attrs[name]; to != "" && !(name == "for" && t.name != "label") {
 				refs[to] = name
 			}

@@ -77,7 +77,7 @@ func TestTheConsolesPagesAreDescribed(t *testing.T) {
 	_, chapter, _ := strings.Cut(readFile(t, operateDoc), "\n## The console\n")
 	chapter, _, _ = strings.Cut(chapter, "\n## ")
 	frame := readFile(t, "../../admin/console/templates/frame.html")
-	menu := regexp.MustCompile(`data-go="\w">([^<]+)<`).FindAllStringSubmatch(frame, -1)
+	menu := regexp.MustCompile(`<li><a href="[^>]*>([^<]+)<`).FindAllStringSubmatch(frame, -1)
 	if len(menu) < 8 {
 		t.Fatalf("the menu has %d pages", len(menu))
 	}

@@ -1,15 +1,14 @@
-// The console's own script. The pages work without it: it reads them again while nobody is at work
-// on them, keeps what people did over that, and listens to letters.
+// The console's own script. The pages work without it: it reads them again while they are left
+// alone, and keeps what people did over that.
 (function () {
   'use strict';
   const $ = (s, in_) => (in_ || document).querySelector(s);
   const all = (s, in_) => Array.from((in_ || document).querySelectorAll(s));
   const say = (text) => { const p = $('#said'); if (p) p.textContent = text; };
   const kept = { // a browser may refuse to keep anything
-    get: (where, name) => { try { return where().getItem(name); } catch { return null; } },
-    set: (where, name, v) => { try { where().setItem(name, v); } catch { /* it is asked again */ } },
+    get: (name) => { try { return sessionStorage.getItem(name); } catch { return null; } },
+    set: (name, v) => { try { sessionStorage.setItem(name, v); } catch { /* it is asked again */ } },
   };
-  const tab = () => sessionStorage, good = () => localStorage;
   const main = () => $('#main');
 
   // A morph takes over the attributes of the new page, and would close folds, clear picks and empty
@@ -19,16 +18,16 @@
       if (name === 'open' && node.tagName === 'DETAILS') return false;
       if ((name === 'checked' || name === 'value') && /^(INPUT|TEXTAREA)$/.test(node.tagName) && node.type !== 'hidden') return false;
       if (name === 'hidden' && node.hasAttribute('data-new') || name === 'data-new') return false;
-      if (name === 'aria-selected' || name === 'hidden' && node.matches('[data-copy], [data-pick-all], #pause')) return false;
+      if (name === 'hidden' && node.matches('[data-copy], [data-pick-all], #pause')) return false;
       return true;
     };
   }
 
   // ---- reading again
-  let paused = kept.get(tab, 'stet-paused') === '1', last = Date.now(), fault = '', asked = false;
+  let paused = kept.get('stet-paused') === '1', last = Date.now(), fault = '', asked = false;
   const busy = () => {
     const m = main(), on = document.activeElement, picked = getSelection();
-    return document.hidden || paused || $('details.menu[open]') || $('.help:popover-open') || $('.pick :checked', m)
+    return document.hidden || paused || $('details.menu[open]') || $('.pick :checked', m)
       || on && m.contains(on) && on.matches('input:not([type=checkbox]):not([type=radio]), select, textarea') || picked && String(picked).trim() && m.contains(picked.anchorNode);
   };
   const tick = (now) => {
@@ -105,14 +104,12 @@
     if (b.getAttribute('aria-disabled') === 'true') return e.preventDefault();
     if (b.dataset.copy) copy($(b.dataset.copy).textContent, b);
     if (b.matches('[data-pick-all]')) all(seen, b.closest('table')).forEach((i) => { i.checked = b.checked; });
-    if (b.id === 'pause') { paused = !paused; kept.set(tab, 'stet-paused', paused ? '1' : '0'); state(); tick(); }
+    if (b.id === 'pause') { paused = !paused; kept.set('stet-paused', paused ? '1' : '0'); state(); tick(); }
     if (b.id === 'more') { held().forEach((r) => { r.hidden = false; delete r.dataset.new; }); hold(); main().focus(); }
-    if (b.id === 'letters') letters(!off());
   });
   const copy = (text, b) => {
     navigator.clipboard.writeText(text).then(() => {
       say('copied');
-      if (!b) return;
       const was = b.textContent;
       b.textContent = 'copied';
       setTimeout(() => { b.textContent = was; }, 2000);
@@ -128,61 +125,11 @@
   });
   window.addEventListener('pageshow', (e) => { if (e.persisted) all('form').forEach((f) => { delete f.dataset.sent; }); });
 
-  // ---- letters
-  const off = () => kept.get(good, 'stet-letters') === 'off';
-  const letters = (no) => {
-    kept.set(good, 'stet-letters', no ? 'off' : 'on');
-    const b = $('#letters');
-    b.setAttribute('aria-pressed', String(no));
-  };
-  if ($('#letters')) letters(off());
-  const rows = () => all('#main tbody tr[id], #main .need > li, #main details[data-incident] > summary').filter((r) => r.offsetParent);
-  const at = () => rows().findIndex((r) => r.contains(document.activeElement));
-  const move = (by) => {
-    const list = rows();
-    if (!list.length) return;
-    const to = list[Math.min(Math.max(at() + by, 0), list.length - 1)];
-    all('[aria-selected]').forEach((r) => r.removeAttribute('aria-selected'));
-    if (to.tagName === 'TR') to.setAttribute('aria-selected', 'true');
-    (to.tagName === 'SUMMARY' ? to : $('a', to) || to).focus();
-  };
-  // What a letter means is looked for in the incident that has the focus, and on the page where none
-  // has: it acts on no other.
-  const act = (letter) => {
-    const near = document.activeElement.closest('details[data-incident]');
-    const b = $('[data-act="' + letter + '"]', near);
-    if (!b) return;
-    if (letter === 'a' || b.getAttribute('aria-disabled') === 'true') return b.focus();
-    b.click();
-    const form = b.tagName === 'SUMMARY' && $('input:not([type=hidden]), select', b.parentElement);
-    if (form) form.focus();
-  };
-  let going = 0;
+  // ---- keys: a slash goes to the field that finds, Escape closes what is open
   document.addEventListener('keydown', (e) => {
     if (e.key === 'Escape') return all('details.menu[open]').forEach((d) => { d.open = false; $('summary', d).focus(); });
-    if (e.ctrlKey || e.altKey || e.metaKey || off() || e.target.matches('input, select, textarea')) return;
-    const row = document.activeElement.closest('tr');
-    const pick = (boxes, to) => boxes.forEach((i) => { i.checked = to; });
-    const done = () => e.preventDefault();
-    if (going && Date.now() - going < 1500) {
-      going = 0;
-      const to = $('[data-go="' + e.key + '"]');
-      if (to) { done(); to.click(); }
-      return;
-    }
-    switch (e.key) {
-      case '/': done(); return $('#q').focus();
-      case '?': done(); return $('#help').togglePopover();
-      case 'j': done(); return move(1);
-      case 'k': done(); return move(-1);
-      case 'g': going = Date.now(); return;
-      case 'r': done(); if (main().dataset.live) tick(true); else location.reload(); return;
-      case 'p': if ($('#pause')) $('#pause').click(); return;
-      case 'x': { const i = row && $('.pick input', row); if (i) pick([i], !i.checked); return; }
-      case 'X': { const list = row && all(seen, row.closest('table')); if (list) pick(list, !list.every((i) => i.checked)); return; }
-      case 'c': { const id = row && row.id || $('#the-id') && $('#the-id').textContent; if (id) copy(id); return; }
-      case 'C': if ($('#curl')) copy($('#curl').textContent); return;
-      case 'y': case 'n': case 'a': case 'z': case 'h': done(); return act(e.key);
-    }
+    if (e.key !== '/' || e.ctrlKey || e.altKey || e.metaKey || e.target.matches('input, select, textarea')) return;
+    e.preventDefault();
+    $('#q').focus();
   });
 })();

@@ -43,7 +43,7 @@ function audit() {
     if (level && n > level + 1) say('a heading that leaves out a level', h);
     level = n;
   }
-  const landmark = 'main, nav, header, footer, aside, [role=region], [role=dialog], [role=search], [role=banner]';
+  const landmark = 'main, nav, header, footer, aside, [role=region], [role=search], [role=banner]';
   for (const t of texts()) if (!t.parentElement.closest(landmark + ', .skip, [aria-live], title')) say('text outside of every landmark', t.parentElement);
 
   // Tables have headers, lists have items, ids are of one element, references lead somewhere.
@@ -56,7 +56,7 @@ function audit() {
   }
   const ids = new Set();
   for (const e of all('[id]')) { if (ids.has(e.id)) say('an id twice', e); ids.add(e.id); }
-  for (const name of ['aria-labelledby', 'aria-describedby', 'aria-controls', 'for', 'popovertarget', 'form']) {
+  for (const name of ['aria-labelledby', 'aria-describedby', 'aria-controls', 'for', 'form']) {
     for (const e of all('[' + name + ']')) {
       for (const id of e.getAttribute(name).split(/\s+/)) if (id && !document.getElementById(id)) say(name + ' of no element', e);
     }
