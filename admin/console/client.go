@@ -11,7 +11,7 @@ import (
 	"github.com/stet-dev/stet/admin/adminclient"
 )
 
-// maxShown is how many bytes of a text a page shows. The twin in JSON has all of it.
+// maxShown is how many bytes of a text a page shows. The API's document has all of it.
 const maxShown = 300
 
 // tidy makes every text of a document fit to be shown, so that no page has to remember to: what

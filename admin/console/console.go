@@ -32,7 +32,6 @@ type console struct {
 	Config
 	api     http.Handler
 	mux     *http.ServeMux // of pages and forms
-	twins   *http.ServeMux // of pages whose .json is asked for
 	assets  assets
 	foreign *http.CrossOriginProtection
 }
@@ -45,7 +44,7 @@ func New(api http.Handler, c Config) http.Handler {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	h := &console{Config: c, api: api, mux: http.NewServeMux(), twins: http.NewServeMux(), assets: loadAssets(),
+	h := &console{Config: c, api: api, mux: http.NewServeMux(), assets: loadAssets(),
 		foreign: http.NewCrossOriginProtection()}
 	h.mount()
 	return h
@@ -82,9 +81,5 @@ func (h *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Referrer-Policy", "same-origin")
 	head.Set("Cross-Origin-Opener-Policy", "same-origin")
 	head.Set("Cross-Origin-Resource-Policy", "same-origin")
-	if plain := untwinned(r); plain != nil {
-		h.twins.ServeHTTP(w, plain)
-		return
-	}
 	h.mux.ServeHTTP(w, r)
 }

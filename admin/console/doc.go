@@ -6,8 +6,7 @@
 // every change is a call with the token of the user who makes it. Roles, scopes of tokens, the
 // audit trail and limits are the API's. What the API refuses, the console cannot do.
 //
-// The pages are plain HTML and work without scripts. Each has a twin in JSON, the API's own
-// document, under its address with .json after it.
+// The pages are plain HTML and work without scripts.
 //
 // Users sign in with a token of the API. Where the API asks for none, such as over loopback without
 // configured tokens, neither does the console.

@@ -37,7 +37,9 @@ var jobTitles = map[bulk.Action]string{bulk.Release: "Freeing %s", bulk.Delete: 
 // job draws GET /jobs/{job}.
 func (p *page) job() error { return p.jobPage(http.StatusOK, nil) }
 
-func (p *page) jobAt(verb string) string { return of("/api/v1/bulk/%s", "job")(p) + verb }
+func (p *page) jobAt(verb string) string {
+	return address("/api/v1/bulk/%s", p.r.PathValue("job")) + verb
+}
 
 func (p *page) jobPage(status int, n *note) error {
 	var j admin.Job

@@ -72,7 +72,9 @@ func (p *page) removed() error {
 	return p.render(http.StatusOK, "removed", view{Name: "keys", Title: "Removed · " + shown(id), D: p.folded(past)})
 }
 
-func (p *page) recordAt(verb string) string { return of("/api/v1/keys/%s", "id")(p) + verb }
+func (p *page) recordAt(verb string) string {
+	return address("/api/v1/keys/%s", p.r.PathValue("id")) + verb
+}
 
 // keyPage draws the page of the record that the path names.
 func (p *page) keyPage(status int, n *note, shows *revealed) error {

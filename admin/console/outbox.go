@@ -118,7 +118,7 @@ func (p *page) messages(d *deadView) error {
 
 // deadMessages is the address of the messages that nothing is tried for, from where the page is on.
 func (p *page) deadMessages() string {
-	return "/api/v1/outbox?dead=1&limit=50" + strings.Replace(p.filter("none"), "?", "&", 1)
+	return "/api/v1/outbox?dead=1&limit=50" + strings.Replace(p.filter(), "?", "&", 1)
 }
 
 // messageView is a message of the outbox.
@@ -134,7 +134,9 @@ type messageView struct {
 // message draws GET /outbox/{message}.
 func (p *page) message() error { return p.messagePage(http.StatusOK, nil, "") }
 
-func (p *page) messageAt(verb string) string { return of("/api/v1/outbox/%s", "message")(p) + verb }
+func (p *page) messageAt(verb string) string {
+	return address("/api/v1/outbox/%s", p.r.PathValue("message")) + verb
+}
 
 func (p *page) messagePage(status int, n *note, query string) error {
 	var m admin.Message

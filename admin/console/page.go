@@ -84,15 +84,11 @@ func (h *console) mount() {
 	h.mux.HandleFunc("POST /logout", h.logout)
 	for _, rt := range pages {
 		h.mux.HandleFunc("GET "+rt.path, h.page(rt.role, rt.draw))
-		if rt.twin != nil {
-			h.twins.HandleFunc("GET "+rt.path, h.twin(rt.twin))
-		}
 	}
 	for _, rt := range changes {
 		h.mux.HandleFunc("POST "+rt.path, h.page(rt.role, change(rt.do)))
 	}
 	h.mux.HandleFunc("/", h.page("viewer", func(*page) error { return noPage }))
-	h.twins.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { h.newPage(w, r).fail(noPage) })
 }
 
 var noPage = &problem{Status: http.StatusNotFound, Code: "not-found", Title: "There is no such page",
@@ -310,24 +306,11 @@ func (p *page) Sent(verb string) bool { return !p.Reading() && p.verb() == verb 
 // Reading reports whether the page can be read again: it is not the answer to a form.
 func (p *page) Reading() bool { return p.r.Method == http.MethodGet || p.r.Method == http.MethodHead }
 
-// JSON is the address of the page's twin.
-func (p *page) JSON() string { return twinPath(p.r.URL.EscapedPath()) + query(p.r.URL.Query()) }
-
 // Query is the page's filter, for another page with the same.
 func (p *page) Query() string {
 	q := p.r.URL.Query()
 	q.Del("cursor")
 	return query(q)
-}
-
-// HasTwin reports whether the page is drawn from one document of the API.
-func (p *page) HasTwin() bool { return p.r.Method == http.MethodGet && p.r.URL.Path != "/find" }
-
-func twinPath(at string) string {
-	if at == "/" {
-		return "/index.json"
-	}
-	return at + ".json"
 }
 
 // query is a query with its question mark, or nothing. What a page adds for itself is left out.

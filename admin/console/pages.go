@@ -1,17 +1,11 @@
 package console
 
-import (
-	"net/http"
-	"net/url"
-	"strings"
-)
+import "net/url"
 
-// pageRow is a page, the role that it takes, and the address of the API's document that it is drawn
-// from.
+// pageRow is a page, and the role that it takes.
 type pageRow struct {
 	path, role string
 	draw       pageFunc
-	twin       func(*page) string
 }
 
 // changeRow is a form, and the role that it takes: that of the call that it makes.
@@ -20,50 +14,40 @@ type changeRow struct {
 	do         pageFunc
 }
 
-// list is the address of a document that takes these parameters of the page's query.
-func list(at string, allowed ...string) func(*page) string {
-	return func(p *page) string { return at + p.filter(allowed...) }
-}
-
-// of is the address of the document of what the page's path names.
-func of(format, name string) func(*page) string {
-	return func(p *page) string { return address(format, p.r.PathValue(name)) }
-}
-
-// drawn is a page that is drawn from one list alone: that of its twin.
-func drawn(path, role string, draw func(*page, *lists) error, twin func(*page) string) pageRow {
+// drawn is a page that is drawn from one list of the API alone.
+func drawn(path, role string, draw func(*page, *lists) error, at string) pageRow {
 	return pageRow{path, role, func(p *page) error {
 		var doc lists
-		if err := p.get(twin(p), &doc); err != nil {
+		if err := p.get(at, &doc); err != nil {
 			return err
 		}
 		return draw(p, &doc)
-	}, twin}
+	}}
 }
 
 // pages are all pages.
 var pages = []pageRow{
-	{"/{$}", "viewer", (*page).overview, list("/api/v1/status")},
-	drawn("/unknown", "viewer", (*page).unknown, list("/api/v1/incidents")),
-	{"/unknown/{incident}", "viewer", (*page).incident, of("/api/v1/incidents/%s", "incident")},
-	{"/unknown/{incident}/{do}", "operator", (*page).many, of("/api/v1/incidents/%s", "incident")},
-	{"/keys", "viewer", (*page).keys, list("/api/v1/keys", keyFilters...)},
-	{"/keys/{id}", "viewer", (*page).key, of("/api/v1/keys/%s", "id")},
-	{"/keys/{scope}/{id}", "viewer", (*page).keyOfScope, nil},
-	{"/keys/{id}/happened", "operator", onForm("happened", (*page).happened), of("/api/v1/keys/%s", "id")},
-	{"/keys/{id}/released", "operator", onForm("released", (*page).released), of("/api/v1/keys/%s", "id")},
-	{"/keys/{id}/forget", "admin", onForm("forget", (*page).forgetting), of("/api/v1/keys/%s", "id")},
-	{"/dead", "viewer", (*page).dead, (*page).deadMessages},
-	{"/outbox/{message}", "viewer", (*page).message, of("/api/v1/outbox/%s", "message")},
-	drawn("/routes", "viewer", (*page).routes, list("/api/v1/routes")),
-	drawn("/scopes", "viewer", (*page).scopes, list("/api/v1/scopes")),
-	{"/audit", "viewer", (*page).audit, list("/api/v1/audit", auditFilters...)},
-	{"/audit/export", "viewer", (*page).export, nil},
-	drawn("/config", "viewer", (*page).config, list("/api/v1/config")),
-	drawn("/jobs", "viewer", (*page).jobs, list("/api/v1/bulk")),
-	{"/jobs/{job}", "viewer", (*page).job, of("/api/v1/bulk/%s", "job")},
-	{"/jobs/{job}/report", "viewer", (*page).report, nil},
-	{"/find", "viewer", (*page).findPage, nil},
+	{"/{$}", "viewer", (*page).overview},
+	drawn("/unknown", "viewer", (*page).unknown, "/api/v1/incidents"),
+	{"/unknown/{incident}", "viewer", (*page).incident},
+	{"/unknown/{incident}/{do}", "operator", (*page).many},
+	{"/keys", "viewer", (*page).keys},
+	{"/keys/{id}", "viewer", (*page).key},
+	{"/keys/{scope}/{id}", "viewer", (*page).keyOfScope},
+	{"/keys/{id}/happened", "operator", onForm("happened", (*page).happened)},
+	{"/keys/{id}/released", "operator", onForm("released", (*page).released)},
+	{"/keys/{id}/forget", "admin", onForm("forget", (*page).forgetting)},
+	{"/dead", "viewer", (*page).dead},
+	{"/outbox/{message}", "viewer", (*page).message},
+	drawn("/routes", "viewer", (*page).routes, "/api/v1/routes"),
+	drawn("/scopes", "viewer", (*page).scopes, "/api/v1/scopes"),
+	{"/audit", "viewer", (*page).audit},
+	{"/audit/export", "viewer", (*page).export},
+	drawn("/config", "viewer", (*page).config, "/api/v1/config"),
+	drawn("/jobs", "viewer", (*page).jobs, "/api/v1/bulk"),
+	{"/jobs/{job}", "viewer", (*page).job},
+	{"/jobs/{job}/report", "viewer", (*page).report},
+	{"/find", "viewer", (*page).findPage},
 }
 
 // changes are the forms. Each makes a call that changes something, or that shows what is hidden.
@@ -86,30 +70,6 @@ var changes = []changeRow{
 	{"/find", "viewer", (*page).find},
 }
 
-// twin returns the handler of a page's twin: what is asked for with .json after its address.
-func (h *console) twin(at func(*page) string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		p := h.newPage(w, r)
-		if err := p.api.Relay(r.Context(), w, at(p)); err != nil {
-			p.fail(err)
-		}
-	}
-}
-
-// untwinned is the request for the page whose twin is asked for, or nil.
-func untwinned(r *http.Request) *http.Request {
-	plain, ok := strings.CutSuffix(r.URL.Path, ".json")
-	if !ok {
-		return nil
-	}
-	if plain == "/index" {
-		plain = "/"
-	}
-	in := r.Clone(r.Context())
-	in.URL.Path, in.URL.RawPath = plain, strings.TrimSuffix(r.URL.RawPath, ".json")
-	return in
-}
-
 // filter is the part of the page's query that the API understands, with the cursor opened.
 func (p *page) filter(allowed ...string) string {
 	q := url.Values{}
@@ -118,7 +78,7 @@ func (p *page) filter(allowed ...string) string {
 			q.Set(name, v)
 		}
 	}
-	if c := p.r.URL.Query().Get("cursor"); c != "" && len(allowed) > 0 {
+	if c := p.r.URL.Query().Get("cursor"); c != "" {
 		if opened, ok := p.console.Sessions.cursors.Open(c, ""); ok {
 			c = opened
 		} // else the API says what is wrong with it
