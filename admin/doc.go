@@ -39,7 +39,6 @@
 //	POST    /api/v1/outbox/{message}/confirm       operator  say that it was delivered
 //	GET     /api/v1/gateways                       viewer    the processes on the store
 //	GET     /api/v1/routes                         viewer    what each route's requests were told
-//	GET     /api/v1/scopes                         viewer    likewise of the busiest scopes
 //	GET     /api/v1/config                         viewer    the effective configuration
 //	POST    /hooks/reconcile                       -         a provider's signed notice
 //	GET     /metrics                               viewer

@@ -246,14 +246,6 @@ type RouteFigures struct {
 	Mismatches  int     `json:"mismatches"`
 }
 
-// ScopeFigures is what the requests of a scope were told in a day, as far as it was counted: each
-// process counts its 100 busiest. The busiest 20 are told, of all or of those that the token is
-// bound to.
-type ScopeFigures struct {
-	Scope   string  `json:"scope"`
-	Results Results `json:"results"`
-}
-
 // Setting is a line of the effective configuration.
 type Setting struct {
 	Path    string `json:"path"`

@@ -3,8 +3,6 @@ package admin
 import (
 	"slices"
 	"time"
-
-	"github.com/stet-dev/stet"
 )
 
 // Figures is what the processes on one store have counted: see package figures.
@@ -13,7 +11,6 @@ type Figures struct {
 	Gateways  []Gateway
 	Hour, Day []Series // of all requests, one for each result that there was
 	Routes    []RouteFigures
-	Scopes    []ScopeFigures // the busiest first
 }
 
 // gateways answers GET /api/v1/gateways.
@@ -40,25 +37,6 @@ func (h *handler) routeFigures(c *call) (any, error) {
 		}
 	}
 	return map[string]any{"routes": append(all, counted...)}, nil
-}
-
-// scopeFigures answers GET /api/v1/scopes.
-func (h *handler) scopeFigures(c *call) (any, error) {
-	f := h.Figures(c.Context())
-	return map[string]any{"scopes": some(f.scopesOf(c.who))}, nil
-}
-
-// topScopes is how many scopes are shown.
-const topScopes = 20
-
-// scopesOf returns the busiest scopes that exist for who.
-func (f *Figures) scopesOf(who principal) (all []ScopeFigures) {
-	for _, s := range f.Scopes {
-		if len(all) < topScopes && who.allows(stet.Scope(s.Scope)) {
-			all = append(all, s)
-		}
-	}
-	return all
 }
 
 // settings answers GET /api/v1/config.

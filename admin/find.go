@@ -115,35 +115,20 @@ func (s *search) byName(ctx context.Context) error {
 	return err
 }
 
+// byKey looks where no walk is needed, which is in the scope that was named, or else in the
+// default, and then, unless one was named, in all.
 func (s *search) byKey(ctx context.Context) error {
-	for _, scope := range s.likely(ctx) {
-		switch rec, err := s.engine.Get(stet.WithMaxBody(ctx, 0), stet.ID{Scope: scope, Key: stet.Key(s.text)}); {
-		case err == nil:
-			s.add(ctx, byTheKey, &rec.Head)
-		case !errors.Is(err, stet.ErrNotFound) && !errors.Is(err, stet.ErrCorrupt):
-			return err
-		}
+	id := stet.ID{Scope: cmp.Or(s.scope, stethttp.DefaultScope), Key: stet.Key(s.text)}
+	switch rec, err := s.engine.Get(stet.WithMaxBody(ctx, 0), id); {
+	case err == nil:
+		s.add(ctx, byTheKey, &rec.Head)
+	case !errors.Is(err, stet.ErrNotFound) && !errors.Is(err, stet.ErrCorrupt):
+		return err
 	}
 	if s.scope != "" {
 		return nil
 	}
 	return s.sweep(ctx, byTheKey, stet.Query{Key: stet.Key(s.text)})
-}
-
-// likely are the scopes in which a key is looked for by itself, without a walk: the one that was
-// named, or else the default and the busiest.
-func (s *search) likely(ctx context.Context) []stet.Scope {
-	if s.scope != "" {
-		return []stet.Scope{s.scope}
-	}
-	all := []stet.Scope{stethttp.DefaultScope}
-	if s.Figures != nil {
-		f := s.Figures(ctx)
-		for _, busy := range f.scopesOf(s.who) {
-			all = append(all, stet.Scope(busy.Scope))
-		}
-	}
-	return all
 }
 
 func (s *search) byTrace(ctx context.Context) error {

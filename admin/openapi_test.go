@@ -94,7 +94,6 @@ var endpoints = map[string]endpoint{
 	"POST " + byKey + "/hand":               {about: "Hand a record to a name", body: Handing{}, gives: Record{}},
 	"GET /api/v1/gateways":                  {about: "List the processes that work on the store", gives: listOf{"gateways", Gateway{}, false}},
 	"GET /api/v1/routes":                    {about: "List what the requests of each route were told", gives: listOf{"routes", RouteFigures{}, false}},
-	"GET /api/v1/scopes":                    {about: "List what the requests of the busiest scopes were told", gives: listOf{"scopes", ScopeFigures{}, false}},
 	"GET /api/v1/config":                    {about: "List the effective configuration", gives: listOf{"settings", Setting{}, false}},
 }
 

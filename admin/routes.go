@@ -73,7 +73,6 @@ var routes = []route{
 	{"POST", "/api/v1/outbox/{message}/confirm", Operator, outboxed((*handler).confirm), nil},
 	{"GET", "/api/v1/gateways", Viewer, ofAllScopes(unasked((*handler).gateways)), withFigures},
 	{"GET", "/api/v1/routes", Viewer, ofAllScopes(unasked((*handler).routeFigures)), withFigures},
-	{"GET", "/api/v1/scopes", Viewer, unasked((*handler).scopeFigures), withFigures},
 	{"GET", "/api/v1/config", Viewer, ofAllScopes(unasked((*handler).settings)),
 		func(c *Config) bool { return c.Settings != nil }},
 	{"POST", "/hooks/reconcile", anyone, (*handler).hook, func(c *Config) bool { return c.Webhook != nil }},

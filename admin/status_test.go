@@ -20,15 +20,10 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // counted is what a board would tell.
 func counted(context.Context) admin.Figures {
-	f := admin.Figures{At: noon, Gateways: []admin.Gateway{{Name: "gw-1:1", State: "ready", SeenAt: noon}},
+	return admin.Figures{At: noon, Gateways: []admin.Gateway{{Name: "gw-1:1", State: "ready", SeenAt: noon}},
 		Hour:   []admin.Series{{Result: "new", Step: 15, PerSecond: []float64{1}}},
 		Day:    []admin.Series{{Result: "new", Step: 900, PerSecond: []float64{2}}},
 		Routes: []admin.RouteFigures{{Route: "gone", Results: map[string]int{"new": 1}}, {Route: "pay", Results: map[string]int{"new": 5}, Unprotected: 2}}}
-	for i := range 30 {
-		f.Scopes = append(f.Scopes, admin.ScopeFigures{Scope: fmt.Sprint("shop-", i), Results: map[string]int{"new": 30 - i}})
-	}
-	f.Scopes = append(f.Scopes, admin.ScopeFigures{Scope: "acme", Results: map[string]int{"new": 1}})
-	return f
 }
 
 // told has all that a handler can be told.
@@ -71,7 +66,7 @@ func TestStatus(t *testing.T) {
 	for _, query := range []string{"span=week", "x=1"} {
 		d.refused("/api/v1/status?"+query, 400, "bad-parameter")
 	}
-	for _, path := range []string{"gateways", "routes", "scopes", "config"} {
+	for _, path := range []string{"gateways", "routes", "config"} {
 		d.refused("/api/v1/"+path+"?x=1", 400, "bad-parameter")
 	}
 }
@@ -83,7 +78,7 @@ func TestStatusOfAStore(t *testing.T) {
 	if s := read[admin.Status](d, "/api/v1/status"); !s.Store.OK || s.Unread || s.OutboxDead != nil || s.At.IsZero() {
 		t.Errorf("%+v", s)
 	}
-	for _, path := range []string{"gateways", "routes", "scopes", "config"} {
+	for _, path := range []string{"gateways", "routes", "config"} {
 		d.refused("/api/v1/"+path, 404, "not-found")
 	}
 	d = newDesk(t, admin.Config{}, failing{memstore.New(memstore.Config{})})
@@ -176,9 +171,6 @@ func TestFigures(t *testing.T) {
 	if r := read[struct{ Routes []admin.RouteFigures }](d, "/api/v1/routes").Routes; fmt.Sprint(r) != fmt.Sprint(want) {
 		t.Errorf("%+v", r)
 	}
-	if s := read[struct{ Scopes []admin.ScopeFigures }](d, "/api/v1/scopes").Scopes; len(s) != 20 || s[0].Scope != "shop-0" {
-		t.Errorf("%+v", s)
-	}
 	if s := read[struct{ Settings []admin.Setting }](d, "/api/v1/config").Settings; len(s) != 1 || s[0].Value != ":8080" {
 		t.Errorf("%+v", s)
 	}
@@ -190,9 +182,6 @@ func TestFiguresOfBoundTokens(t *testing.T) { // D12
 	d.token = "token-of-acme"
 	for _, path := range []string{"gateways", "routes", "config"} {
 		d.refused("/api/v1/"+path, 404, "not-found")
-	}
-	if s := read[struct{ Scopes []admin.ScopeFigures }](d, "/api/v1/scopes").Scopes; len(s) != 1 || s[0].Scope != "acme" {
-		t.Errorf("%+v", s)
 	}
 	s := read[admin.Status](d, "/api/v1/status")
 	if len(s.Gateways)+len(s.Series)+len(s.Warnings) > 0 || *s.OutboxDead != 1 || s.More || s.Title == "" || !s.Store.OK {

@@ -141,7 +141,6 @@ type lists struct {
 	Messages  []admin.Message      `json:"messages"`
 	Jobs      []admin.Job          `json:"jobs"`
 	Routes    []admin.RouteFigures `json:"routes"`
-	Scopes    []admin.ScopeFigures `json:"scopes"`
 	Settings  []admin.Setting      `json:"settings"`
 	Next      cursor               `json:"next_cursor"`
 }

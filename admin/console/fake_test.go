@@ -362,8 +362,6 @@ func (f *fake) figures(w http.ResponseWriter, at string) {
 	case "/api/v1/routes":
 		answer(w, map[string]any{"routes": []admin.RouteFigures{{Route: "POST /v1/charges", Match: "POST /v1/charges", Mode: "required", Results: map[string]int{"new": 900, "replay": 21, "missing_key": 30, "store_error": 7, "bypass": 50}, Mismatches: 4},
 			{Route: "default", Mode: "by-method", Results: map[string]int{"bypass": 37}, Unprotected: 37}}})
-	case "/api/v1/scopes":
-		answer(w, map[string]any{"scopes": []admin.ScopeFigures{{Scope: "acme", Results: map[string]int{"new": 900, "replay": 21, "conflict": 2}}}})
 	case "/api/v1/config":
 		answer(w, map[string]any{"settings": []admin.Setting{{Path: "listen", Value: ":8080", Origin: "default"}, {Path: "store.dsn", Value: "postgres://stet:••••@db/stet", Origin: "env STET_STORE"},
 			{Path: "log_level", Value: "info", Origin: "default", Pending: "debug"}}})

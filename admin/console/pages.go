@@ -40,7 +40,6 @@ var pages = []pageRow{
 	{"/dead", "viewer", (*page).dead},
 	{"/outbox/{message}", "viewer", (*page).message},
 	drawn("/routes", "viewer", (*page).routes, "/api/v1/routes"),
-	drawn("/scopes", "viewer", (*page).scopes, "/api/v1/scopes"),
 	{"/audit", "viewer", (*page).audit},
 	{"/audit/export", "viewer", (*page).export},
 	drawn("/config", "viewer", (*page).config, "/api/v1/config"),

@@ -106,7 +106,7 @@ func TestOverTheAPI(t *testing.T) {
 	s := newShop(t, 10*time.Minute)
 	for _, role := range []string{"viewer", "operator", "admin"} {
 		v := as(t, s.api, role)
-		all := []string{"/", "/?span=day", "/unknown", v.incident(), "/keys", "/keys?state=failed&sort=oldest", "/dead", "/routes", "/scopes", "/audit", "/config", "/jobs", "/find"}
+		all := []string{"/", "/?span=day", "/unknown", v.incident(), "/keys", "/keys?state=failed&sort=oldest", "/dead", "/routes", "/audit", "/config", "/jobs", "/find"}
 		for _, key := range []string{"lost-0", "done", "failed", "free", "runs"} {
 			all = append(all, "/keys/"+s.id(key))
 		}

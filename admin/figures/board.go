@@ -25,9 +25,8 @@ type Board struct {
 	engine atomic.Pointer[stet.Engine] // nil before Run
 
 	// Counted on the path of requests, without a lock.
-	routes  routes
-	shadows routes // what requests would have been told outside shadow mode
-	scopes  scopes
+	routes  *routes
+	shadows *routes // what requests would have been told outside shadow mode
 	calls   calls
 
 	asked, mismatches sightings
@@ -63,7 +62,7 @@ func NewReader(e *stet.Engine) *Board {
 func New(c Config) *Board {
 	now := time.Now()
 	c.Version = c.Version[:min(len(c.Version), maxName)]
-	return &Board{cfg: c, routes: newRoutes(), shadows: newRoutes(), scopes: newScopes(),
+	return &Board{cfg: c, routes: newRoutes(), shadows: newRoutes(),
 		clock: clock{own: now.UTC(), local: now}, began: now, mine: none,
 		hour: newRing(fineStep, fineSteps), day: newRing(dayStep, daySteps),
 		recent: recent{next: now.Add(time.Minute), was: make([]callCounts, 1)}, // calls before its first look count
@@ -89,9 +88,6 @@ func (b *Board) Observe(e stet.Event) {
 func (b *Board) answer(e *stet.Event) {
 	col, part, route := column(e.Result), part(), b.routes.row(e.Route)
 	route.add(part, col)
-	if e.ID.Scope != "" {
-		b.scopes.count(e.ID.Scope, part, col)
-	}
 	if e.Result == "bypass" && e.Cause != "" {
 		b.shadows.row(e.Route).add(part, column(e.Cause))
 	}
@@ -114,8 +110,6 @@ func (b *Board) collect(now time.Time) {
 	b.hour.add(now, all)
 	b.day.add(now, all)
 	b.shadows.collect(now)
-	b.scopes.collect(now)
-	b.scopes.rank(now.UnixNano() / int64(hourStep))
 	b.recent.keep(time.Now(), &b.calls)
 }
 

@@ -58,7 +58,7 @@ func (b *Board) tune(stamp, asked time.Time) {
 // rings are all that count in steps of time.
 func (b *Board) rings() []*ring {
 	all := []*ring{&b.hour, &b.day}
-	for _, t := range []*table{b.routes.table, b.shadows.table, b.scopes.table} {
+	for _, t := range []*routes{b.routes, b.shadows} {
 		for _, row := range *t.rows.Load() {
 			all = append(all, &row.hours)
 		}

@@ -2,8 +2,8 @@
 // store: for the pages and documents of package admin.
 //
 // A [Board] observes the events of an engine. It keeps an hour in steps of 15 s and a day in steps
-// of 15 min, the results of each route and of the busiest scopes, how often unknown keys are asked
-// about, and which keys were last used for another request:
+// of 15 min, the results of each route, how often unknown keys are asked about, and which keys were
+// last used for another request:
 //
 //	board := figures.New(figures.Config{Version: "v1.2.3"})
 //	engine, err := stet.New(store, stet.Config{Observe: board.Observe})

@@ -89,7 +89,7 @@ func sum(rates []float64, step time.Duration) (n float64) {
 
 var replay = stet.Event{Result: "replay", Route: "POST /pay", ID: stet.ID{Scope: "acme", Key: "key"}}
 
-// What requests were told is told by the step, by the route and by the scope.
+// What requests were told is told by the step and by the route.
 func TestSeries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, memstore.New(memstore.Config{}), "gw-1:1")
@@ -115,15 +115,12 @@ func TestSeries(t *testing.T) {
 		if fmt.Sprint(f.Routes) != fmt.Sprint(want) {
 			t.Errorf("%+v", f.Routes)
 		}
-		if fmt.Sprint(f.Scopes) != "[{acme map[replay:7200]}]" {
-			t.Errorf("%+v", f.Scopes)
-		}
 		if g := f.Gateways; len(g) != 1 || g[0].Name != "gw-1:1" || g[0].State != "ready" || g[0].Version != "v1" || g[0].PerSecond < 1 {
 			t.Errorf("%+v", g)
 		}
 		p.end()
 		time.Sleep(25 * time.Hour)
-		if f = p.figures(); len(f.Hour)+len(f.Day)+len(f.Routes)+len(f.Scopes) > 0 {
+		if f = p.figures(); len(f.Hour)+len(f.Day)+len(f.Routes) > 0 {
 			t.Errorf("a day later: %+v", f)
 		}
 	})
@@ -268,8 +265,8 @@ func TestRestart(t *testing.T) {
 		if len(f.Gateways) != 2 || f.Gateways[1].Name != "gw-2:2" || f.Gateways[1].State != "ready" {
 			t.Errorf("%+v", f.Gateways)
 		}
-		if fmt.Sprint(f.Routes, f.Scopes) != "[{POST /pay   map[replay:10] map[] 0 0}] [{acme map[replay:10]}]" {
-			t.Errorf("%+v %+v", f.Routes, f.Scopes)
+		if fmt.Sprint(f.Routes) != "[{POST /pay   map[replay:10] map[] 0 0}]" {
+			t.Errorf("%+v", f.Routes)
 		}
 		if got := sum(rates(f.Hour, "replay"), 15*time.Second); got < 5 || got > 10 {
 			t.Errorf("%v in an hour", got)
@@ -342,12 +339,12 @@ func TestClocks(t *testing.T) {
 	})
 }
 
-// Names that clients make do not fill memory, and come out as they are.
+// Names that clients make do not fill memory.
 func TestHostileNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New(memstore.Config{})
 		p := start(t, store, "gw-1:1")
-		long, script := strings.Repeat("x", 64<<10), "<script>alert(1)</script>\u202e\xff"
+		long := strings.Repeat("x", 64<<10)
 		id := func(i, n int) stet.ID {
 			return stet.ID{Scope: stet.Scope(fmt.Sprintf("%d-%s", i, long[:n])), Key: stet.Key(fmt.Sprint(long[:n], i))}
 		}
@@ -360,19 +357,7 @@ func TestHostileNames(t *testing.T) {
 				time.Sleep(5 * time.Second)
 			}
 		}
-		p.answers(5000, stet.Event{Result: "new", Route: script, ID: stet.ID{Scope: stet.Scope(script), Key: "k"}})
-		time.Sleep(5 * time.Second)
-		p.answers(5000, stet.Event{Result: "new", Route: script, ID: stet.ID{Scope: stet.Scope(script), Key: "k"}})
-		f := p.figures()
-		if len(f.Scopes) > 100 || !strings.HasPrefix(f.Scopes[0].Scope, "<script>") || f.Scopes[0].Results["new"] < 5000 {
-			t.Errorf("%d scopes, first %+v", len(f.Scopes), f.Scopes[0])
-		}
-		for _, s := range f.Scopes {
-			if len(s.Scope) > 300 {
-				t.Fatalf("a scope of %d bytes", len(s.Scope))
-			}
-		}
-		if len(f.Routes) > 201 {
+		if f := p.figures(); len(f.Routes) > 201 {
 			t.Errorf("%d routes", len(f.Routes))
 		}
 		r, err := p.engine.Get(t.Context(), stet.ID{Scope: stet.OwnScope, Key: "figures_00"})
@@ -384,31 +369,6 @@ func TestHostileNames(t *testing.T) {
 		}
 		if a, m := p.Asking(t.Context(), p.engine.Tag(id(599, 1024)), time.Now().Add(-time.Minute)); a == nil || m == nil || len(m.Parts) > 16 || len(m.Parts[0]) > 64 || len(m.TraceID) > 64 {
 			t.Errorf("%+v, %+v", a, m)
-		}
-	})
-}
-
-// A scope with many requests is counted, however many others there are.
-func TestBusyScopes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := start(t, memstore.New(memstore.Config{}), "gw-1:1")
-		for i := range 20_000 {
-			p.answers(1, stet.Event{Result: "new", ID: stet.ID{Scope: stet.Scope(fmt.Sprint("small-", i)), Key: "k"}})
-			if i > 10_000 {
-				p.answers(1, stet.Event{Result: "new", ID: stet.ID{Scope: stet.Scope(fmt.Sprint("busy-", i%5)), Key: "k"}})
-			}
-			if i%100 == 0 {
-				time.Sleep(time.Second)
-			}
-		}
-		busy := 0
-		for i, s := range p.figures().Scopes {
-			if i < 5 && strings.HasPrefix(s.Scope, "busy-") && s.Results["new"] > 1000 {
-				busy++
-			}
-		}
-		if busy != 5 {
-			t.Errorf("%d of 5 busy scopes are told: %+v", busy, p.Figures(t.Context()).Scopes)
 		}
 	})
 }

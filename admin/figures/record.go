@@ -22,14 +22,13 @@ type record struct {
 	Day        strip     `json:"day"`
 	Routes     []named   `json:"routes,omitzero"` // those with the most requests first
 	Shadows    []named   `json:"shadows,omitzero"`
-	Scopes     []named   `json:"scopes,omitzero"`
 	Asked      []seen    `json:"asked,omitzero"`  // the last first
 	Forgot     time.Time `json:"forgot,omitzero"` // when a key that was asked about was last forgotten before its time
 	Mismatches []seen    `json:"mismatches,omitzero"`
 	Partial    bool      `json:"partial,omitzero"` // there was more than a record can hold
 }
 
-// named is the row of a route or a scope, by hours.
+// named is the row of a route, by hours.
 type named struct {
 	Name string `json:"name"`
 	strip
@@ -59,7 +58,7 @@ func (b *Board) own(state string) record {
 	c := &b.clock
 	r := record{Version: b.cfg.Version, Began: c.store(b.began).Round(time.Microsecond), State: state,
 		Hour: b.hour.strip(c), Day: b.day.strip(c),
-		Routes: rowsOf(b.routes.table, c), Shadows: rowsOf(b.shadows.table, c), Scopes: rowsOf(b.scopes.table, c)}
+		Routes: rowsOf(b.routes, c), Shadows: rowsOf(b.shadows, c)}
 	if b.engine.Load() != nil {
 		r.Asked, r.Forgot = b.asked.all(b.tag, c.store)
 		r.Mismatches, _ = b.mismatches.all(b.tag, c.store)
@@ -75,9 +74,9 @@ func (b *Board) state() string {
 	return ready
 }
 
-// rowsOf returns the rows of a table that have counted something in a day, the busiest first.
-func rowsOf(t *table, c *clock) (all []named) {
-	for name, row := range *t.rows.Load() {
+// rowsOf returns the rows that have counted something in a day, the busiest first.
+func rowsOf(r *routes, c *clock) (all []named) {
+	for name, row := range *r.rows.Load() {
 		if s := row.hours.strip(c); s.N != nil {
 			all = append(all, named{name[:min(len(name), maxName)], s, row.busy()})
 		}
@@ -112,12 +111,12 @@ func (r *record) encode(p *packer) ([]byte, error) {
 			return nil, fmt.Errorf("figures: a record cannot be stored: %w", err)
 		}
 		packed := p.pack(doc)
-		lists := len(r.Routes) + len(r.Shadows) + len(r.Scopes) + len(r.Asked) + len(r.Mismatches)
+		lists := len(r.Routes) + len(r.Shadows) + len(r.Asked) + len(r.Mismatches)
 		if len(packed) <= maxRecord && len(doc) <= maxPlain || lists == 0 {
 			return packed, nil
 		}
 		r.Partial = true
-		r.Routes, r.Shadows, r.Scopes = half(r.Routes), half(r.Shadows), half(r.Scopes)
+		r.Routes, r.Shadows = half(r.Routes), half(r.Shadows)
 		r.Asked, r.Mismatches = half(r.Asked), half(r.Mismatches)
 	}
 }
@@ -140,8 +139,7 @@ func decode(packed []byte) (r record, err error) {
 	r.Hour.bounded(fineSteps)
 	r.Day.bounded(daySteps)
 	r.Routes, r.Shadows = first(r.Routes, maxRoutes+1), first(r.Shadows, maxRoutes+1)
-	r.Scopes = first(r.Scopes, maxScopes)
-	for _, rows := range [][]named{r.Routes, r.Shadows, r.Scopes} {
+	for _, rows := range [][]named{r.Routes, r.Shadows} {
 		for i := range rows {
 			rows[i].Name = rows[i].Name[:min(len(rows[i].Name), maxName)]
 			rows[i].bounded(hourSteps)
@@ -185,13 +183,11 @@ func (b *Board) move(r *record, do func(*ring, *strip, int64)) {
 	do(&b.day, &r.Day, b.clock.label(dayStep))
 	rows := func(all []named, find func(name string) *row) {
 		for i := range all {
-			if row := find(all[i].Name); row != nil {
-				row.collect(now) // its first step has to be known
-				do(&row.hours, &all[i].strip, hours)
-			}
+			row := find(all[i].Name)
+			row.collect(now) // its first step has to be known
+			do(&row.hours, &all[i].strip, hours)
 		}
 	}
 	rows(r.Routes, b.routes.row)
 	rows(r.Shadows, b.shadows.row)
-	rows(r.Scopes, b.scopes.admitted)
 }

@@ -3,7 +3,6 @@ package figures
 import (
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -94,21 +93,20 @@ func (c *counter) sum() (t tally) {
 	return t
 }
 
-// row is the figures of a route or of a scope.
+// row is the figures of a route.
 type row struct {
 	counter
 	// What follows is guarded by the board's lock.
 	seen  tally // what is in hours
 	hours ring
-	start uint64 // of a scope: how busy the one was whose place it took
 }
 
 func newRow() *row { return &row{hours: newRing(hourStep, hourSteps)} }
 
-// busy is how many requests a row has had in a day, or may have had while it was not counted.
+// busy is how many requests a row has had in a day.
 func (r *row) busy() uint64 {
 	sum := r.hours.sum()
-	return sum.requests() + r.start
+	return sum.requests()
 }
 
 // collect moves what was counted since the last time into the hours, and returns it.
@@ -118,39 +116,4 @@ func (r *row) collect(now time.Time) *tally {
 	r.seen = sum
 	r.hours.add(now, &fresh)
 	return &fresh
-}
-
-// table has a row for each name. Its readers take no lock.
-type table struct {
-	rows atomic.Pointer[map[string]*row]
-	mu   sync.Mutex // held to change which rows there are
-}
-
-func newTable() *table {
-	t := &table{}
-	t.rows.Store(&map[string]*row{})
-	return t
-}
-
-// collect collects every row, and returns what all of them together have counted.
-func (t *table) collect(now time.Time) *tally {
-	var all tally
-	for _, row := range *t.rows.Load() {
-		all.add(row.collect(now))
-	}
-	return &all
-}
-
-// swap puts r under a name, in the place of another name's row unless that is "". The caller holds
-// the lock.
-func (t *table) swap(out, name string, r *row) {
-	old := *t.rows.Load()
-	rows := make(map[string]*row, len(old)+1)
-	for n, r := range old {
-		if n != out || out == "" {
-			rows[n] = r
-		}
-	}
-	rows[name] = r
-	t.rows.Store(&rows)
 }

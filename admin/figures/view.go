@@ -132,9 +132,9 @@ func (b *Board) guessTime(all []peer, asked time.Time) {
 // merging is a view that is being made.
 type merging struct {
 	*view
-	now                     time.Time
-	hour, day               ring
-	routes, shadows, scopes map[string]*tally
+	now             time.Time
+	hour, day       ring
+	routes, shadows map[string]*tally
 }
 
 // merge makes a view of what this process and others know.
@@ -144,7 +144,7 @@ func (b *Board) merge(all []peer) *view {
 	m := &merging{now: b.clock.store(time.Now()),
 		view: &view{asked: map[string][]seen{}, mismatches: map[string]admin.Mismatch{}},
 		hour: newRing(fineStep, fineSteps+2), day: newRing(dayStep, daySteps+2),
-		routes: map[string]*tally{}, shadows: map[string]*tally{}, scopes: map[string]*tally{}}
+		routes: map[string]*tally{}, shadows: map[string]*tally{}}
 	mine, name := b.mine, cmp.Or(b.name, "this process")
 	b.mu.Unlock()
 	m.hour.forward(m.hour.number(m.now))
@@ -165,7 +165,7 @@ func (b *Board) merge(all []peer) *view {
 	}
 	m.figures.At = m.now
 	m.figures.Hour, m.figures.Day = series(&m.hour, m.now), series(&m.day, m.now)
-	m.figures.Routes, m.figures.Scopes = m.routeFigures(), scopeFigures(m.scopes)
+	m.figures.Routes = m.routeFigures()
 	slices.SortFunc(m.figures.Gateways, func(a, b admin.Gateway) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), a.StartedAt.Compare(b.StartedAt))
 	})
@@ -184,9 +184,8 @@ func (m *merging) process(r *record, g admin.Gateway) {
 	m.figures.Gateways = append(m.figures.Gateways, g)
 	m.hour.load(&r.Hour, 0)
 	m.day.load(&r.Day, 0)
-	m.merge(m.routes, r.Routes, maxRoutes+1)
-	m.merge(m.shadows, r.Shadows, maxRoutes+1)
-	m.merge(m.scopes, r.Scopes, slots*maxScopes)
+	m.merge(m.routes, r.Routes)
+	m.merge(m.shadows, r.Shadows)
 	for _, s := range r.Asked {
 		m.asked[s.ID] = append(m.asked[s.ID], s)
 	}
@@ -203,12 +202,13 @@ func (m *merging) process(r *record, g admin.Gateway) {
 	}
 }
 
-// merge adds the rows of one process to those of all. Beyond a limit they have no row of their own.
-func (m *merging) merge(into map[string]*tally, rows []named, limit int) {
+// merge adds the rows of one process to those of all. Beyond maxRoutes they have no row of their
+// own.
+func (m *merging) merge(into map[string]*tally, rows []named) {
 	oldest := m.now.UnixNano()/int64(hourStep) - hourSteps + 1
 	for i := range rows {
 		name := rows[i].Name
-		if into[name] == nil && len(into) >= limit {
+		if into[name] == nil && len(into) > maxRoutes {
 			name = otherRoutes
 		}
 		if into[name] == nil {
@@ -266,19 +266,5 @@ func (m *merging) routeFigures() []admin.RouteFigures {
 		}
 		all = append(all, f)
 	}
-	return all
-}
-
-// scopeFigures are those of the busiest scopes, the busiest first.
-func scopeFigures(rows map[string]*tally) []admin.ScopeFigures {
-	all := []admin.ScopeFigures{}
-	for name, sum := range rows {
-		if sum.requests() > 0 {
-			all = append(all, admin.ScopeFigures{Scope: name, Results: sum.results()})
-		}
-	}
-	slices.SortFunc(all, func(a, b admin.ScopeFigures) int {
-		return cmp.Or(cmp.Compare(b.Results.Requests(), a.Results.Requests()), strings.Compare(a.Scope, b.Scope))
-	})
 	return all
 }

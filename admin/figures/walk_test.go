@@ -23,7 +23,7 @@ func fullRecord(now time.Time) *record {
 	fill(reflect.ValueOf(r).Elem(), &n, now)
 	r.State, r.Partial = draining, false
 	r.Shadows[0].Name = r.Routes[0].Name
-	for _, s := range []*strip{&r.Hour, &r.Day, &r.Routes[0].strip, &r.Shadows[0].strip, &r.Scopes[0].strip} {
+	for _, s := range []*strip{&r.Hour, &r.Day, &r.Routes[0].strip, &r.Shadows[0].strip} {
 		step := hourStep
 		switch s {
 		case &r.Hour:
@@ -185,7 +185,6 @@ func TestEveryFigureIsSummed(t *testing.T) {
 	doubled(t, "hour", reflect.ValueOf(one.Hour), reflect.ValueOf(two.Hour))
 	doubled(t, "day", reflect.ValueOf(one.Day), reflect.ValueOf(two.Day))
 	doubled(t, "routes", reflect.ValueOf(one.Routes), reflect.ValueOf(two.Routes))
-	doubled(t, "scopes", reflect.ValueOf(one.Scopes), reflect.ValueOf(two.Scopes))
 }
 
 // fields notes of each field whether an element has it.
@@ -244,7 +243,7 @@ func TestEveryFigureIsDocumented(t *testing.T) {
 	}
 	n := 0
 	for _, doc := range []reflect.Type{reflect.TypeFor[admin.Gateway](), reflect.TypeFor[admin.Series](), reflect.TypeFor[admin.RouteFigures](),
-		reflect.TypeFor[admin.ScopeFigures](), reflect.TypeFor[admin.Asking](), reflect.TypeFor[admin.Mismatch]()} {
+		reflect.TypeFor[admin.Asking](), reflect.TypeFor[admin.Mismatch]()} {
 		for i := range doc.NumField() {
 			name, _, _ := strings.Cut(doc.Field(i).Tag.Get("json"), ",")
 			if n++; !strings.Contains(string(text), "`"+name+"`") {

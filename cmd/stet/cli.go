@@ -27,7 +27,6 @@ type cli struct {
 
 	Incidents incidentsCmds `cmd:"" help:"Look at unknown outcomes by incident: one row for all that a crash left behind."`
 	Routes    routesCmd     `cmd:"" help:"List what the requests of each route were told, and what ran unprotected."`
-	Scopes    scopesCmd     `cmd:"" help:"List what the requests of the busiest scopes were told."`
 	Whoami    whoamiCmd     `cmd:"" help:"Show whose token you have, and what it allows."`
 
 	Migrate migrateCmd     `cmd:"" help:"Bring a store's schema up to date."`

@@ -36,21 +36,3 @@ func others(all map[string]int) string {
 	delete(rest, "replay")
 	return counted(rest)
 }
-
-type scopesCmd struct {
-	source
-	printed
-}
-
-// check implements [checked].
-func (c *scopesCmd) check(*world) error { return scopeList.check(&c.printed) }
-
-func (c *scopesCmd) Run(w *world, a *api) error {
-	return scopeList.whole(w, a, "/api/v1/scopes", &c.printed, "no scope had requests in the last 24 h")
-}
-
-var scopeList = listOf("scopes", 4, "scope new replay others", map[string]func(*admin.ScopeFigures) any{
-	"new":    func(s *admin.ScopeFigures) any { return s.Results["new"] },
-	"replay": func(s *admin.ScopeFigures) any { return s.Results["replay"] },
-	"others": func(s *admin.ScopeFigures) any { return others(s.Results) },
-})

@@ -283,9 +283,7 @@ func TestServersTextIsVisible(t *testing.T) {
 			"entries": []admin.Entry{{At: s.At, Who: evil, Action: evil}}, "next_cursor": ""},
 		"/api/v1/incidents?":   map[string]any{"incidents": s.Incidents},
 		"/api/v1/incidents/i1": admin.Incident{Cause: evil, Owner: evil, Keys: []admin.Record{{ID: evil, Path: evil}}},
-		"/api/v1/scopes": map[string]any{"scopes": []admin.ScopeFigures{{Scope: evil,
-			Results: admin.Results{evil: 1}}}},
-		"/api/v1/whoami": admin.Whoami{Name: evil, Role: evil, Scopes: []string{evil}},
+		"/api/v1/whoami":       admin.Whoami{Name: evil, Role: evil, Scopes: []string{evil}},
 		"/api/v1/find?q=x": admin.Search{Found: []admin.Found{{By: evil, Key: admin.Record{State: evil}}},
 			Skipped: []string{evil}},
 		"/api/v1/bulk": map[string]any{"jobs": []admin.Job{{Job: evil, Who: evil}}},
@@ -303,7 +301,7 @@ func TestServersTextIsVisible(t *testing.T) {
 			With:  &admin.Handover{To: evil, Note: evil}}})
 	for _, args := range [][]string{{"status"}, {"report"}, {"keys", "show", "k_0123456789abcdef"}, {"incidents"},
 		{"incidents", "show", "i1"}, {"routes"},
-		{"scopes"}, {"whoami"}, {"keys", "find", "x"}, {"keys", "bulk"}, {"keys", "bulk", "bulk_1"},
+		{"whoami"}, {"keys", "find", "x"}, {"keys", "bulk"}, {"keys", "bulk", "bulk_1"},
 		{"keys", "bulk", "report", "bulk_1"}, {"outbox", "list"}, {"outbox", "show", "1"}, {"audit", "list", "--limit", "1"},
 		{"keys", "list", "--limit", "1"}} {
 		_, out, errs := ran(t, append(args, "--admin", at)...)

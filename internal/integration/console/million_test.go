@@ -142,7 +142,7 @@ func timings(t *testing.T, s setup) {
 	key, incident := "/keys/"+doc.Keys[0].ID, "/unknown/"+in.Incidents[0].Incident
 	for _, at := range []string{"/", "/?span=day", "/unknown", "/unknown?which=late", incident, incident + "/release", "/keys", "/keys?state=unknown", "/keys?state=failed",
 		"/keys?scope=tenant-7", "/keys?route=POST+/v1/r3", "/keys?cause=upstream-failed", "/keys?path=/nowhere", "/keys?older_than_s=86400", "/keys?sort=oldest",
-		"/keys?trace=" + fmt.Sprintf("%032x", 7), key, key + "/happened", "/dead", "/routes", "/scopes", "/audit", "/audit?who=reconciler", "/config", "/jobs"} {
+		"/keys?trace=" + fmt.Sprintf("%032x", 7), key, key + "/happened", "/dead", "/routes", "/audit", "/audit?who=reconciler", "/config", "/jobs"} {
 		w.page(at)
 		var took []time.Duration
 		for range 9 {

@@ -44,12 +44,12 @@ func scene(t *testing.T) (w *world, pages [][2]string) {
 	w.read("/api/v1/incidents", &in)
 	w.until("the figures are published", func() bool {
 		var doc struct {
-			Scopes []struct{ Results map[string]int }
+			Routes []struct{ Results map[string]int }
 		}
-		w.read("/api/v1/scopes", &doc)
+		w.read("/api/v1/routes", &doc)
 		n := 0
-		for _, s := range doc.Scopes {
-			for _, told := range s.Results {
+		for _, r := range doc.Routes {
+			for _, told := range r.Results {
 				n += told
 			}
 		}
@@ -66,7 +66,7 @@ func scene(t *testing.T) (w *world, pages [][2]string) {
 		{"confirm", "/unknown/" + in.Incidents[0].Incident + "/release"}, {"key", key}, {"happened", key + "/happened"}, {"released", key + "/released"},
 		{"cancelled", key + "/released?cancelled=1"}, {"late", late}, {"adopt", late + "/happened"}, {"completed", fine}, {"forget", fine + "/forget"},
 		{"keys", "/keys"}, {"no-keys", "/keys?scope=nobody"}, {"dead", "/dead"}, {"message", "/outbox/1"}, {"routes", "/routes"},
-		{"route", "/routes?route=" + url.QueryEscape("POST /v1/charges")}, {"scopes", "/scopes"}, {"audit", "/audit"}, {"config", "/config"},
+		{"route", "/routes?route=" + url.QueryEscape("POST /v1/charges")}, {"audit", "/audit"}, {"config", "/config"},
 		{"jobs", "/jobs"}, {"job", "/jobs/" + job.Job}, {"find", "/find"}, {"problem", "/nowhere"}, {"login", "/login"}}
 }
 
