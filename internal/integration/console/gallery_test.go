@@ -221,7 +221,7 @@ func (g *gallery) show(pages [][2]string) {
 			g.do(chromedp.Evaluate(nameless, nil))
 			var shot []byte
 			g.do(chromedp.CaptureScreenshot(&shot))
-			if len(shot) > 150<<10 {
+			if len(shot) > 180<<10 {
 				g.Errorf("the picture of %s has %d bytes", p[0], len(shot))
 			}
 			g.save(filepath.Join(dir, p[0]+"-"+look+".png"), shot)
