@@ -27,22 +27,43 @@ type Handover struct {
 	At  time.Time `json:"at"` // by the store's clock
 }
 
+// LastProbe is what a probe of an unknown record was answered that ended nothing.
+type LastProbe struct {
+	At       time.Time     `json:"at"` // by the store's clock: [Operator.Probed] writes it
+	Took     time.Duration `json:"took"`
+	Found    string        `json:"found"`             // [FoundHappened], [FoundVoided], or another word, which decides nothing
+	Status   int           `json:"status,omitzero"`   // of the HTTP answer; 0 where there was none
+	Evidence string        `json:"evidence,omitzero"` // no secret
+}
+
+// What a probe finds for good.
+const (
+	FoundHappened = "happened"
+	FoundVoided   = "voided" // it did not happen, and cannot any more
+)
+
+// final reports whether the answer says for good what became of the execution.
+func (p *LastProbe) final() bool {
+	return p != nil && (p.Found == FoundHappened || p.Found == FoundVoided)
+}
+
 // MaxSnooze is the longest that a record can be snoozed at a time: what may have happened must not
 // be forgotten.
 const MaxSnooze = 7 * 24 * time.Hour
 
-// MaxRemark is how many bytes each text of a [Snooze] or a [Handover] has at most. Every list reads
-// them with the head.
+// MaxRemark is how many bytes each text of a [Snooze], a [Handover] or a [LastProbe] has at most.
+// Every list reads them with the head.
 const MaxRemark = 1000
 
 // attention is what the head of an unknown record says for people, besides its fields. It is part
 // of the head, so that lists know it without another look, and every write that copies the head
 // keeps it. It ends with the state.
 type attention struct {
-	Since    time.Time `json:"since,omitzero"` // when it became unknown; zero: at [Head.Ended]
-	Late     time.Time `json:"late,omitzero"`  // when a result came too late
-	Snooze   *Snooze   `json:"snooze,omitempty"`
-	Handover *Handover `json:"handover,omitempty"`
+	Since    time.Time  `json:"since,omitzero"` // when it became unknown; zero: at [Head.Ended]
+	Late     time.Time  `json:"late,omitzero"`  // when a result came too late
+	Snooze   *Snooze    `json:"snooze,omitempty"`
+	Handover *Handover  `json:"handover,omitempty"`
+	Probe    *LastProbe `json:"probe,omitempty"`
 }
 
 // attentionName is where it is in [Head.Meta], which every store keeps. Like [OwnScope] it begins
@@ -108,6 +129,22 @@ func (h *Head) Handover() (Handover, bool) {
 	return Handover{}, false
 }
 
+// LastProbe returns what counts of what the probes of an unknown record were answered: the last that
+// says for good what became of it or, without one, the last. A probe that then gets no answer takes
+// nothing from what was found, and one that finds no trace contradicts it, so that people decide.
+func (h *Head) LastProbe() (LastProbe, bool) {
+	if p := h.attention().Probe; p != nil {
+		return *p, true
+	}
+	return LastProbe{}, false
+}
+
+// found reports whether a probe has found that it happened.
+func (h *Head) found() bool {
+	p := h.attention().Probe
+	return p != nil && p.Found == FoundHappened
+}
+
 // Late is when a result came too late for an unknown record: [Head.Status] and [Head.Size] are that
 // result's. It is zero if none came.
 func (h *Head) Late() time.Time { return h.attention().Late }
@@ -129,7 +166,7 @@ func (h *Head) Basis() string {
 	seen := fmt.Sprint(h.Version)
 	if h.State == Unknown {
 		a := h.attention()
-		a.Since = time.Time{}
+		a.Since, a.Probe = time.Time{}, nil
 		text, _ := json.Marshal(a) // it was read from JSON
 		seen = fmt.Sprintf("%d %d %d %s", h.Fence(), h.Status, h.Size, text)
 	}
@@ -177,19 +214,49 @@ func (o *Operator) regard(ctx context.Context, id ID, version Version, n Note, e
 		return Head{}, fmt.Errorf("stet: %s: each of its texts has at most %d bytes", n.Action, MaxRemark)
 	}
 	return o.e.change(ctx, id, version, n, n.Action, func(h *Head, _ *Body) (*Body, error) {
-		switch {
-		case h.State == Running && h.Over() && judge(h, true).move == lapse:
-			note := h.Note
-			*h = lapsed(h)
-			h.Note = note
-		case h.State != Unknown:
-			return nil, fmt.Errorf("%w: it is %s, not unknown", ErrState, h.State)
-		default:
-			h.DueIn = h.dueStill()
+		return nil, h.attend(func(a *attention) { edit(h, a) })
+	})
+}
+
+// attend edits what h says for people, where its outcome is unknown.
+func (h *Head) attend(edit func(a *attention)) error {
+	switch {
+	case h.State == Running && h.Over() && judge(h, true).move == lapse:
+		note := h.Note
+		*h = lapsed(h)
+		h.Note = note
+	case h.State != Unknown:
+		return fmt.Errorf("%w: it is %s, not unknown", ErrState, h.State)
+	default:
+		h.DueIn = h.dueStill()
+	}
+	a := h.attention()
+	edit(&a)
+	h.setAttention(&a)
+	return nil
+}
+
+// Probed keeps with an unknown record what a probe of the execution of h was answered, if that ended
+// nothing: see [Head.LastProbe]. The history gets an entry if n is not nil. Of h only the execution
+// has to be the record's still. The errors are [ErrState] if it is not unknown, [ErrOtherRun] if it
+// is another run.
+func (o *Operator) Probed(ctx context.Context, h *Head, p LastProbe, n *Note) (Head, error) {
+	if err := lastProbeBounds.Check(&p); err != nil {
+		return Head{}, fmt.Errorf("stet: Probed: %w", err)
+	}
+	if max(len(p.Found), len(p.Evidence)) > MaxRemark {
+		return Head{}, fmt.Errorf("stet: Probed: each of its texts has at most %d bytes", MaxRemark)
+	}
+	fence := h.Fence()
+	return o.e.rewrite(ctx, h.ID, 0, n, "probed", func(h *Head, _ *Body) (*Body, error) {
+		if h.Fence() != fence {
+			return nil, ErrOtherRun
 		}
-		a := h.attention()
-		edit(h, &a)
-		h.setAttention(&a)
-		return nil, nil
+		return nil, h.attend(func(a *attention) {
+			if p.final() || !a.Probe.final() {
+				p.At = h.AsOf.UTC()
+				a.Probe = &p
+			}
+		})
 	})
 }

@@ -67,6 +67,11 @@ var resolutionBounds = bounds.For[Resolution](
 	bounds.Duration("Settle", bounds.Short, bounds.Long).Or("0 for no time at all", 0).Or("stet.Never, which is the same", Never),
 )
 
+var lastProbeBounds = bounds.For[LastProbe](
+	bounds.Duration("Took", 0, bounds.Long),
+	bounds.Number("Status", 100, 999).Or("0 for none", 0),
+)
+
 var queryBounds = bounds.For[Query](
 	bounds.Number("States[]", int64(Running), int64(Expired)),
 	bounds.Duration("OlderThan", 0, bounds.Long),

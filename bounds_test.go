@@ -40,6 +40,10 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) { // K12
 		_, err := engine().Operator().Resolve(t.Context(), ID{"s", "k"}, Execution{Fence: 1}, r, Note{Who: "ops", Why: "test"})
 		return err
 	})
+	bounds.Refuses(t, lastProbeBounds, func() LastProbe { return LastProbe{Found: FoundHappened} }, func(p LastProbe) error {
+		_, err := engine().Operator().Probed(t.Context(), &Head{ID: ID{"s", "k"}}, p, nil)
+		return err
+	})
 	bounds.Refuses(t, queryBounds, func() Query { return Query{States: []State{Unknown}} }, func(q Query) error {
 		o := engine().Operator()
 		_, _, list := o.List(t.Context(), q)

@@ -178,6 +178,8 @@ func (r *Resolution) conclude(h *Head, b *Body) (conclusion, error) {
 		return conclusion{}, fmt.Errorf("%w: bytes of an answer have left, so that it did happen", ErrState)
 	case r.Response == nil && own != heldNothing && !r.Override:
 		return conclusion{}, ErrContradicted
+	case r.Response == nil && h.found() && !r.Override:
+		return conclusion{}, ErrFound
 	case r.Response == nil:
 		return conclusion{state: Retryable}, nil
 	case own != heldNothing && r.agrees(h, b, own):
@@ -236,6 +238,9 @@ func (r *Resolution) overrides(h *Head, b *Body, evidence string) string {
 	}
 	if own := holds(h, b); own != heldNothing && (r.Response == nil || !r.agrees(h, b, own)) {
 		against = append(against, fmt.Sprintf("against a late answer with status %d", h.Status))
+	}
+	if r.Response == nil && h.found() {
+		against = append(against, "against a probe that found it")
 	}
 	switch idle := h.Idle(); {
 	case r.Response != nil:

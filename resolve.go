@@ -21,6 +21,9 @@ var (
 	// ErrContradicted is returned when the record has an answer, which may have come too late to be
 	// its result, and which is another outcome than the evidence says, or has another body.
 	ErrContradicted = errors.New("stet: the handler's answer says otherwise")
+	// ErrFound is returned when a probe has found that it happened, and none has found since that it
+	// was voided.
+	ErrFound = errors.New("stet: a probe has found that it happened")
 	// ErrAttended is returned while the handler has not returned, as far as is known: its effect
 	// may still come.
 	ErrAttended = errors.New("stet: the handler may still be running")
@@ -47,7 +50,7 @@ type Resolution struct {
 	Settle time.Duration
 	// Now frees a key without waiting: before Settle is over ([ErrNotSettled]), and while the
 	// handler has not returned ([ErrAttended]). Override also goes against an answer that came too
-	// late ([ErrContradicted]), which no waiting cures. Both are for operators who have seen what
+	// late ([ErrContradicted]) and what a probe has found ([ErrFound]), which no waiting cures. Both are for operators who have seen what
 	// speaks against it; the history keeps that with the evidence.
 	Now, Override bool
 }
@@ -73,7 +76,7 @@ type Resolution struct {
 // nothing here, and is told as [DoubleEffect].
 //
 // That nothing happened is not believed against what the record knows. The error is
-// [ErrContradicted] if a late answer says otherwise, [ErrAttended] while the handler has not
+// [ErrContradicted] if a late answer says otherwise, [ErrFound] if a probe has, [ErrAttended] while the handler has not
 // returned, or may still come back to say so, and [ErrNotSettled] until r.Settle after that; the
 // returned Head is the record's.
 //
@@ -227,6 +230,13 @@ func (e *Engine) change(
 	if blank(n.Who) || blank(n.Why) {
 		return Head{}, ErrNoReason
 	}
+	return e.rewrite(ctx, id, version, &n, verb, edit)
+}
+
+// rewrite is change with a note, or without one, which leaves no entry in the history.
+func (e *Engine) rewrite(
+	ctx context.Context, id ID, version Version, n *Note, verb string, edit func(h *Head, b *Body) (*Body, error),
+) (Head, error) {
 	call := detach(ctx, e.cfg.StoreTimeout)
 	defer call.release()
 	var fence int64 // of the attempt that was decided on: a write of this change may have landed, and another have begun since
@@ -239,7 +249,10 @@ func (e *Engine) change(
 			return r.Head, fmt.Errorf("stet: %s: %w: another attempt has begun", verb, ErrStale)
 		}
 		// After the record: a notice that is taken meanwhile gives it another version.
-		known, err := e.known(call, id, n.Notice)
+		known := false
+		if n != nil {
+			known, err = e.known(call, id, n.Notice)
+		}
 		switch {
 		case err != nil:
 			return Head{}, fmt.Errorf("stet: %s: %w", verb, err)
@@ -248,8 +261,11 @@ func (e *Engine) change(
 		case version != 0 && r.Version != version:
 			return r.Head, ErrStale
 		}
-		next, note := r.Head, n
-		next.Version, next.Note = newVersion(), &note
+		next := r.Head
+		if next.Version, next.Note = newVersion(), nil; n != nil {
+			note := *n
+			next.Note = &note
+		}
 		body, err := edit(&next, &r.Body)
 		if err != nil {
 			return r.Head, fmt.Errorf("stet: %s: %w", verb, err)

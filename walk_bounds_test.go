@@ -80,7 +80,6 @@ var unbounded = map[string]string{
 	"outbox.Failure": "an answer",
 	"outbox.Stored":  "an answer",
 
-	"reconcile.Answer":  "an answer",
 	"reconcile.Outlook": "an answer",
 	"reconcile.Plan":    "what is made of a Reconciler, for people to look at",
 	"reconcile.Tally":   "an answer",

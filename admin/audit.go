@@ -9,7 +9,6 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/internal/usable"
-	"github.com/stet-dev/stet/reconcile"
 )
 
 // Entry is a line of the audit trail. Of an entry that is about no record, id, scope, from and to
@@ -26,8 +25,6 @@ type Entry struct {
 	Reason   string    `json:"reason"`
 	Evidence string    `json:"evidence,omitzero"`
 	Notice   string    `json:"notice,omitzero"` // the webhook-id of the notice that asked for it, or the id of the job
-	// Probe, of an entry about a probe, is what that was answered.
-	Probe *ProbeAnswer `json:"probe,omitzero"`
 }
 
 func (h *handler) entry(c *stet.Change) Entry {
@@ -35,9 +32,6 @@ func (h *handler) entry(c *stet.Change) Entry {
 		Scope: string(c.ID.Scope), Reason: c.Note.Why, Evidence: c.Note.Evidence, Notice: c.Note.Notice}
 	if e.Job = bulk.JobOf(c.ID); e.Job != "" {
 		e.ID = ""
-	}
-	if a, ok := reconcile.AnswerOf(c); ok {
-		e.Probe = probeAnswer(&a)
 	}
 	if c.From != 0 {
 		e.From, e.To = c.From.String(), c.To.String()

@@ -110,7 +110,7 @@ func (h *handler) change(c *call, n *note, err error, act func(rec *stet.Record)
 			return nil, stateChanged(&rec.Head)
 		}
 		if head, err = act(&rec); err == nil {
-			return h.whole(c.Context(), &head), nil
+			return h.detailed(c.Context(), &head), nil
 		} else if !errors.Is(err, stet.ErrStale) {
 			return nil, h.unchanged(&head, err)
 		}

@@ -19,7 +19,7 @@ import (
 const (
 	maxUnknown   = 5000 // the latest unknown records that are grouped
 	unknownPages = 50   // pages of the store that are read for them, also where most are of other scopes
-	maxAnswers   = 10   // pages of the history that are searched for what their probes were answered
+	endedPages   = 10   // pages of the history, of which all but the last are empty
 	maxKeys      = 500  // records of one incident that are shown
 	maxCounted   = 100_000
 	oldestLooked = 100 // the oldest unknown records, among which the oldest that waits is found where there are too many
@@ -105,7 +105,7 @@ func (h *handler) group(ctx context.Context, who principal, f unknownFilter) (al
 		return all, err
 	}
 	all.Unknown = len(heads)
-	answers := h.readHistory(ctx, who, f.scope, heads, &all)
+	all.Ended = h.lately(ctx, who, f.scope)
 	groups := map[string]*Incident{}
 	all.members = map[string][]Record{}
 	for i := range heads {
@@ -118,7 +118,7 @@ func (h *handler) group(ctx context.Context, who principal, f unknownFilter) (al
 			groups[id] = in
 		}
 		all.Add(head)
-		all.members[id] = append(all.members[id], h.join(ctx, in, head, answers))
+		all.members[id] = append(all.members[id], h.join(ctx, in, head))
 	}
 	if all.Double, err = h.doubleEffects(ctx, who, &f); err != nil {
 		return all, err
@@ -241,9 +241,8 @@ func incidentID(head *stet.Head) string {
 }
 
 // join adds a record to its incident, and describes it.
-func (h *handler) join(ctx context.Context, in *Incident, head *stet.Head, answers map[stet.ID]*reconcile.Answer) Record {
-	doc, last := h.detailed(ctx, head), answers[head.ID]
-	h.answered(&doc, head, last)
+func (h *handler) join(ctx context.Context, in *Incident, head *stet.Head) Record {
+	doc := h.detailed(ctx, head)
 	in.Add(&doc)
 	in.Count++
 	if in.Method != head.Method {
@@ -261,57 +260,20 @@ func (h *handler) join(ctx context.Context, in *Incident, head *stet.Head, answe
 	return doc
 }
 
-// readHistory finds in the latest entries of the history what the records' last probes were
-// answered, and which others are not unknown any more.
-func (h *handler) readHistory(ctx context.Context, who principal, scope stet.Scope, heads []stet.Head, all *tally) map[stet.ID]*reconcile.Answer {
-	wanted := map[stet.ID]*stet.Head{}
-	var oldest time.Time
-	for i := range heads {
-		if head := &heads[i]; head.Probes > 0 || h.Reconciler != nil { // who asks now counts no probe
-			wanted[head.ID] = head
-			if oldest.IsZero() || head.CreatedAt.Before(oldest) {
-				oldest = head.CreatedAt
-			}
-		}
-	}
-	answers := map[stet.ID]*reconcile.Answer{}
+// lately are the records that are not unknown any more, among the latest entries of the history.
+func (h *handler) lately(ctx context.Context, who principal, scope stet.Scope) []Ended {
 	q := stet.HistoryQuery{Scope: scope, Limit: stet.MaxLimit}
-	for pages := 0; (all.Ended == nil || len(wanted) > 0) && pages < maxAnswers; pages++ {
+	for range endedPages {
 		changes, next, err := h.engine.Operator().History(ctx, q)
-		switch {
-		case errors.Is(err, stet.ErrUnsupported):
-			return answers
-		case err != nil: // the records themselves were read
-			h.Log.LogAttrs(ctx, slog.LevelWarn, "incidents are shown without their last probes: the history could not be read",
+		if err != nil && !errors.Is(err, stet.ErrUnsupported) { // the records themselves were read
+			h.Log.LogAttrs(ctx, slog.LevelWarn, "incidents are shown without what has ended lately: the history could not be read",
 				slog.String("error", err.Error()))
-			return answers
 		}
-		if all.Ended == nil && len(changes) > 0 { // a page may be empty before the last
-			all.Ended = some(h.ended(who, changes))
-		}
-		for i := range changes {
-			change := &changes[i]
-			head := wanted[change.ID]
-			if head == nil {
-				continue
-			}
-			a, ok := reconcile.AnswerOf(change)
-			if !ok {
-				continue
-			}
-			mine := change.Attempt == head.Attempt && !change.At.Before(head.CreatedAt)
-			if mine && (answers[change.ID] == nil || a.Final()) {
-				answers[change.ID] = &a
-			}
-			if !mine || a.Final() {
-				delete(wanted, change.ID)
-			}
-		}
-		if q.After = next; next == "" || len(changes) > 0 && changes[len(changes)-1].At.Before(oldest) {
-			return answers
+		if q.After = next; len(changes) > 0 || next == "" {
+			return some(h.ended(who, changes))
 		}
 	}
-	return answers
+	return []Ended{}
 }
 
 // maxEnded is how many groups a status has of records that are not unknown any more. They are found

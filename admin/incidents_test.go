@@ -228,10 +228,15 @@ func TestFoundBeforeSilence(t *testing.T) {
 			t.Errorf("%+v, %+v", doc.Probe, doc.Outlook)
 		}
 		var all incidents
-		if w.ask("GET", "/api/v1/incidents", "", 200, &all); len(all.Incidents) != 1 || all.Incidents[0].Probes["happened"] != 1 {
+		if w.ask("GET", "/api/v1/incidents", "", 200, &all); len(all.Incidents) != 2 || all.Incidents[0].Probes["happened"] != 1 ||
+			all.Incidents[1].Cause != "lease-lapsed" { // what was asked about is noticed
 			t.Errorf("%+v", all)
 		}
-		w.ask("POST", path+"/release", `{"reason":"x"}`, 409, nil)
+		var refused admin.Problem
+		if w.ask("POST", path+"/release", `{"reason":"x"}`, 409, &refused); refused.Code != "contradicted" || !strings.Contains(refused.Title, "probe") {
+			t.Errorf("%+v", refused)
+		}
+		w.ask("POST", path+"/release", `{"reason":"x","override":true}`, 200, nil)
 	})
 }
 

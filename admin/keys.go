@@ -151,7 +151,7 @@ func (h *handler) show(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc := h.whole(c.Context(), &rec.Head)
+	doc := h.detailed(c.Context(), &rec.Head)
 	doc.Points = flow.Points(&rec)
 	if reveal {
 		if err := h.revealing(c, rec.ID, "", why); err != nil {

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"time"
 
@@ -11,13 +10,13 @@ import (
 	"github.com/stet-dev/stet/stethttp"
 )
 
-// outlook computes what follows from a record. late says that it has a late answer.
-func (h *handler) outlook(head *stet.Head, late bool) *Outlook {
+// outlook computes what follows from a record.
+func (h *handler) outlook(head *stet.Head) *Outlook {
 	plan := h.Reconciler.Plan()
-	o := plan.Outlook(head, late)
+	o := plan.Outlook(head)
 	plan.Settle = h.Settle // what people may do goes by this one, and what probes do by the Reconciler's
-	o.SettledAt = plan.Outlook(head, late).SettledAt
-	return &Outlook{SettledAt: o.SettledAt.UTC(), NextProbe: o.NextProbe.UTC(), ProbesLeft: o.ProbesLeft, FreesAt: o.FreesAt.UTC(),
+	o.SettledAt = plan.Outlook(head).SettledAt
+	return &Outlook{Release: h.mayRelease(head), SettledAt: o.SettledAt.UTC(), NextProbe: o.NextProbe.UTC(), ProbesLeft: o.ProbesLeft, FreesAt: o.FreesAt.UTC(),
 		IfNothing: string(o.Next), At: o.At.UTC(), Client: h.told(head)}
 }
 
@@ -72,9 +71,12 @@ func (h *handler) answers(route string) (longest time.Duration, accepted bool) {
 
 // detailed describes a record and what is around it, without another look at the store.
 func (h *handler) detailed(ctx context.Context, head *stet.Head) Record {
-	doc, late := h.record(head), head.Late()
-	doc.Outlook = h.outlook(head, !late.IsZero())
-	if !late.IsZero() {
+	doc := h.record(head)
+	doc.Outlook = h.outlook(head)
+	if a, ok := head.LastProbe(); ok {
+		doc.Probe = &ProbeAnswer{At: a.At.UTC(), TookMS: millis(a.Took), Found: a.Found, Status: a.Status, Evidence: a.Evidence}
+	}
+	if late := head.Late(); !late.IsZero() {
 		doc.Late = &LateAnswer{Status: head.Status, Bytes: head.Size, At: late.UTC()}
 	}
 	if s, ok := head.Snooze(); ok {
@@ -101,14 +103,14 @@ var releases = map[reconcile.Release]struct{ why, with string }{
 	reconcile.ReleaseUnprovable: {"Waiting proves nothing here: check the provider's own records.", ""},
 	reconcile.ReleasePublished:  {"Bytes of an answer have left, so that it did happen.", ""},
 	reconcile.ReleaseLateAnswer: {"The handler came back too late, with an answer that says that it happened.", "override"},
-	reconcile.ReleaseFound:      {"A probe said that it happened, or still goes on.", "override"},
+	reconcile.ReleaseFound:      {"A probe said that it happened.", "override"},
 	reconcile.ReleaseAttended:   {"Its handler has not returned, and may still have its effect.", "now"},
 	reconcile.ReleaseNotSettled: {"The attempt ended only just now: what it sent may still have its effect.", "voided"},
 }
 
 // mayRelease says whether people may release a record; nil: its outcome is known.
-func (h *handler) mayRelease(head *stet.Head, late bool, last *reconcile.Answer) *Release {
-	ruling := reconcile.Plan{Settle: h.Settle}.Release(head, late, last)
+func (h *handler) mayRelease(head *stet.Head) *Release {
+	ruling := reconcile.Plan{Settle: h.Settle}.Release(head)
 	is, known := releases[ruling]
 	if !known {
 		return nil
@@ -124,43 +126,4 @@ func (h *handler) mayRelease(head *stet.Head, late bool, last *reconcile.Answer)
 		r.From = reconcile.Settled(head, h.Settle).UTC()
 	}
 	return r
-}
-
-// whole describes a record, with the last probe's answer.
-func (h *handler) whole(ctx context.Context, head *stet.Head) Record {
-	doc := h.detailed(ctx, head)
-	if !head.InDoubt() {
-		return doc
-	}
-	last, err := h.lastAnswer(ctx, head)
-	if err != nil {
-		h.Log.LogAttrs(ctx, slog.LevelWarn, "a record is shown without its last probe: the history could not be read",
-			slog.String("id", doc.ID), slog.String("error", err.Error()))
-		return doc
-	}
-	h.answered(&doc, head, last)
-	return doc
-}
-
-// lastAnswer is what a record's last probe was answered, as far as the history tells; nil: nothing.
-func (h *handler) lastAnswer(ctx context.Context, head *stet.Head) (*reconcile.Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	a, ok, err := reconcile.LastAnswer(ctx, h.engine, head)
-	if !ok {
-		return nil, err
-	}
-	return &a, err
-}
-
-// answered adds what the last probe was answered, and what follows from it.
-func (h *handler) answered(doc *Record, head *stet.Head, last *reconcile.Answer) {
-	if last != nil {
-		doc.Probe = probeAnswer(last)
-	}
-	doc.Outlook.Release = h.mayRelease(head, doc.Late != nil, last)
-}
-
-func probeAnswer(a *reconcile.Answer) *ProbeAnswer {
-	return &ProbeAnswer{At: a.At.UTC(), TookMS: millis(a.Took), Found: a.Found, Status: a.Status, Evidence: a.Evidence}
 }

@@ -69,6 +69,7 @@ var causes = []struct {
 }{
 	{stet.ErrNotFound, notFound}, {stet.ErrCorrupt, unreadable}, {stet.ErrUnsupported, unlisted},
 	{stet.ErrNoReason, reasonRequired}, {bulk.ErrTooMany, tooManyKeys}, {stet.ErrContradicted, contradicted},
+	{stet.ErrFound, found},
 	{stet.ErrKeptLonger, keptLonger}, {reconcile.ErrNotKnown, noAnswer},
 }
 

@@ -66,11 +66,6 @@ func (h *handler) end(c *call, r *resolution, err error) (any, error) {
 			return h.adopt(c.Context(), rec, r.as, note)
 		}
 		of := stet.Execution{Fence: rec.Fence(), Version: rec.Version}
-		if res.Response == nil && !r.override {
-			if err := h.disproved(c.Context(), &rec.Head); err != nil {
-				return rec.Head, err
-			}
-		}
 		return h.engine.Operator().Resolve(c.Context(), rec.ID, of, res, note)
 	})
 }
@@ -84,22 +79,6 @@ func (h *handler) adopt(ctx context.Context, rec *stet.Record, as string, n stet
 		return rec.Head, noAnswer
 	}
 	return reconcile.Adopt(ctx, h.engine, rec, n)
-}
-
-// disproved is the problem of a release that a probe speaks against. The rest of what speaks
-// against one the engine knows, and looks at in the instant of the change.
-func (h *handler) disproved(ctx context.Context, head *stet.Head) error {
-	last, err := h.lastAnswer(ctx, head)
-	switch {
-	case err != nil:
-		return unavailable
-	case (reconcile.Plan{Settle: h.Settle}).Release(head, false, last) == reconcile.ReleaseFound:
-		p := *contradicted
-		p.Title = "A probe has found that it happened"
-		p.Detail = "It said: " + last.Found + ", and none has said since that it was voided. Resolve it as completed; or ask again; or send \"override\": true where you know better, which takes the role admin, and which the audit trail keeps."
-		return &p
-	}
-	return nil
 }
 
 const (
@@ -204,6 +183,10 @@ var noAnswer = &Problem{Status: 409, Code: "no-answer", Title: "That answer is n
 var contradicted = &Problem{Status: 409, Code: "contradicted", Title: "The handler's answer says otherwise",
 	Detail: "The handler came back too late, with an answer that is kept with the record. Resolve it as completed; or send \"override\": true where you know better, which takes the role admin, and which the audit trail keeps."}
 
+// found is the problem of a release that a probe speaks against.
+var found = &Problem{Status: 409, Code: "contradicted", Title: "A probe has found that it happened",
+	Detail: "No probe has said since that it was voided; last_probe has what it said. Resolve it as completed; or ask again; or send \"override\": true where you know better, which takes the role admin, and which the audit trail keeps."}
+
 // unsettled says until when what the record's attempt sent may still have its effect, and what is
 // known of it, so that an operator who decides not to wait has seen both.
 func (h *handler) unsettled(head *stet.Head) error {
@@ -221,8 +204,7 @@ func (h *handler) unsettled(head *stet.Head) error {
 	return p
 }
 
-// lastProbe says what the record itself knows of its last probe: when it was last written. What the
-// probe was answered is in the history.
+// lastProbe says when a record was asked about.
 func lastProbe(head *stet.Head) string {
 	switch {
 	case head.Probes == 0:

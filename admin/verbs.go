@@ -87,11 +87,8 @@ func (h *handler) ask(c *call) (any, error) {
 		return doc, nil
 	}
 	if a.Finding.Effect == reconcile.Missing {
-		doc.Probe.Settles = h.Reconciler.Plan().Outlook(&a.Head, doc.Late != nil).SettledAt.UTC()
+		doc.Probe.Settles = h.Reconciler.Plan().Outlook(&a.Head).SettledAt.UTC()
 	}
-	a.Answer.At = a.Head.AsOf.Add(a.Answer.Took)
-	found, _ := h.lastAnswer(c.Context(), &a.Head) // an earlier one may count for more
-	h.answered(&doc.Record, &a.Head, cmp.Or(found, &a.Answer))
 	return doc, nil
 }
 

@@ -54,7 +54,6 @@ type Failure struct {
 const maxErrors = 2000
 
 var (
-	errFound  = errors.New("bulk: a probe says that it happened")
 	errMoved  = errors.New("bulk: others have changed it")
 	errPast   = errors.New("bulk: its instant is over")
 	errUnable = errors.New("bulk: there is no probe")
@@ -69,7 +68,7 @@ type cause struct {
 var causes = []cause{
 	{stet.ErrCorrupt, "corrupt-record", "it cannot be read: its row is damaged, or sealed with a key that is not at hand"},
 	{stet.ErrContradicted, "contradicted", "the handler's own answer says otherwise: look at it, and resolve it"},
-	{errFound, "found", "a probe said that it happened, or still goes on: resolve it, or ask again"},
+	{stet.ErrFound, "found", "a probe said that it happened: resolve it, or ask again"},
 	{errMoved, wordMoved, "others have changed it since it was chosen: it is as they left it"},
 	{reconcile.ErrNotKnown, wordSilent, "neither a late answer nor its last probe says what happened: ask about it, or resolve it by itself"},
 	{stet.ErrKeptLonger, "kept-longer", "its result is kept for longer already, and extend only lengthens"},

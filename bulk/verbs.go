@@ -64,9 +64,6 @@ func (r *run) do(ctx context.Context, have *stet.Record) (stet.Head, error) {
 	case Hand:
 		return op.Hand(ctx, have.ID, have.Version, o.To, o.Note)
 	case Release:
-		if err := r.disproved(ctx, &have.Head); err != nil {
-			return have.Head, err
-		}
 		of := stet.Execution{Fence: have.Fence(), Version: have.Version}
 		res := stet.Resolution{Settle: o.Settle, Now: o.Now, Override: o.Override}
 		return op.Resolve(ctx, have.ID, of, res, o.Note)
@@ -85,19 +82,6 @@ func (r *run) do(ctx context.Context, have *stet.Record) (stet.Head, error) {
 		return r.ask(ctx, &have.Head)
 	}
 	panic("bulk: an action that decode does not let pass: " + string(o.Action))
-}
-
-// disproved is the error of a release that a probe speaks against. The rest of what speaks
-// against one the engine knows.
-func (r *run) disproved(ctx context.Context, h *stet.Head) error {
-	if r.Order.Override {
-		return nil
-	}
-	last, ok, err := reconcile.LastAnswer(ctx, r.e, h)
-	if err == nil && ok && (reconcile.Plan{Settle: r.Order.Settle}).Release(h, false, &last) == reconcile.ReleaseFound {
-		err = errFound
-	}
-	return err
 }
 
 // ask asks about a record. Who takes the job over may ask again, which changes nothing.

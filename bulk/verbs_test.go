@@ -89,16 +89,12 @@ func TestReleaseAgainstAProbe(t *testing.T) {
 		time.Sleep(d.engine.Policy().Lease)
 		d.asked(0, reconcile.Finding{Effect: reconcile.Happened, Status: 200})
 		d.asked(2, reconcile.Finding{Effect: reconcile.Happened, Status: 200})
-		lapsed := bulk.Order{Action: bulk.Release, Query: stet.Query{Scope: "t1", States: []stet.State{stet.Running}}, Expect: 1}
-		if end := d.work(lapsed); end.Failed != 1 || end.Errors[0].Cause != "found" {
-			t.Errorf("a run whose lease is over: %+v", end)
-		}
-		order := bulk.Order{Action: bulk.Release, Query: unknowns, Expect: 2}
-		if end := d.work(order); end.Done != 1 || end.Failed != 1 || end.Errors[0].Cause != "found" {
+		order := bulk.Order{Action: bulk.Release, Query: unknowns, Expect: 3}
+		if end := d.work(order); end.Done != 1 || end.Failed != 2 || end.Errors[0].Cause != "found" || end.Errors[1].Cause != "found" {
 			t.Fatalf("%+v", end)
 		}
-		order.Expect, order.Override = 1, true
-		if end := d.work(order); end.Done != 1 {
+		order.Expect, order.Override = 2, true
+		if end := d.work(order); end.Done != 2 {
 			t.Errorf("%+v", end)
 		}
 	})
@@ -130,7 +126,7 @@ func TestPinned(t *testing.T) {
 				}
 			}
 			move(0)
-			if _, err := d.engine.Operator().Resolve(t.Context(), d.id(1), execution.Of(t.Context(), d.engine, d.id(1)), stet.Resolution{}, why); err != nil {
+			if _, err := d.engine.Operator().Resolve(t.Context(), d.id(1), execution.Of(t.Context(), d.engine, d.id(1)), stet.Resolution{Override: true}, why); err != nil {
 				t.Fatal(err)
 			}
 			o.Expect = 4

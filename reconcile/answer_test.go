@@ -9,11 +9,10 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/store/memstore"
 )
 
-// What a probe was answered stays with the record, in the history, and gives the record no other
-// version.
+// What a probe was answered stays with the record. It is no entry of the history, unless a person
+// has asked, and changes nothing that a person decides on.
 func TestAnswersAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, 1)
@@ -29,7 +28,7 @@ func TestAnswersAreKept(t *testing.T) {
 			return answers[asked-1]()
 		}}
 		const took = 12 * time.Millisecond
-		for i, want := range []Answer{
+		for i, want := range []stet.LastProbe{
 			{Took: took, Found: "pending", Status: 202, Evidence: "202: neither"},
 			{Took: took, Found: Silent, Evidence: "no route to host"},
 			{Took: took, Found: "missing", Status: 404, Evidence: "404"},
@@ -38,13 +37,13 @@ func TestAnswersAreKept(t *testing.T) {
 				w.keep(1, r, 15*time.Second)
 			}
 			rec := w.state(0)
-			got, ok, err := LastAnswer(t.Context(), w.Engine, &rec.Head)
-			if want.At = got.At; err != nil || !ok || got != want || rec.AsOf.Sub(got.At) > 15*time.Second {
-				t.Errorf("probe %d: %+v, %v, %v", i+1, got, ok, err)
+			got, ok := rec.LastProbe()
+			if want.At = got.At; !ok || got != want || rec.AsOf.Sub(got.At) > 15*time.Second {
+				t.Errorf("probe %d: %+v, %v", i+1, got, ok)
 			}
 		}
 		entries, _, err := w.Operator().History(t.Context(), stet.HistoryQuery{})
-		if err != nil || len(entries) != 4 || entries[0].Action() != "escalate" || entries[1].Note.Why != "probe 3 of 3" || entries[1].Attempt != 1 {
+		if err != nil || len(entries) != 1 || entries[0].Action() != "escalate" {
 			t.Errorf("%+v, %v", entries, err)
 		}
 		dead := w.state(0)
@@ -52,33 +51,59 @@ func TestAnswersAreKept(t *testing.T) {
 			return Finding{Evidence: "not yet"}, nil
 		}
 		a, err := r.Ask(t.Context(), &dead.Head, stet.Note{Who: "kim", Why: "the customer calls"})
-		last, ok, _ := LastAnswer(t.Context(), w.Engine, &dead.Head)
-		if last.At = (time.Time{}); err != nil || !ok || a.Answer != last || last.Evidence != "not yet" || w.state(0).Version != dead.Version {
+		now := w.state(0)
+		last, ok := now.LastProbe()
+		if last.At = (time.Time{}); err != nil || !ok || a.Answer != last || last.Evidence != "not yet" || now.Basis() != dead.Basis() || !now.Escalated {
 			t.Errorf("%+v, %+v, %v", a, last, err)
 		}
-		other := dead.Head
+		entries, _, err = w.Operator().History(t.Context(), stet.HistoryQuery{})
+		if err != nil || len(entries) != 2 || entries[0].Action() != ActionProbe || entries[0].Note.Who != "kim" ||
+			!strings.HasPrefix(entries[0].Note.Evidence, "pending, in ") || entries[0].Attempt != 1 {
+			t.Errorf("%+v, %v", entries, err)
+		}
+		other := now.Head
 		other.Attempt++
-		if a, ok, err := LastAnswer(t.Context(), w.Engine, &other); ok || err != nil {
-			t.Errorf("it is another attempt's: %+v, %v", a, err)
+		if _, err := w.Operator().Probed(t.Context(), &other, last, nil); !errors.Is(err, stet.ErrOtherRun) {
+			t.Errorf("about another attempt: %v", err)
 		}
 	})
 }
 
-// An operator who decides while a probe is under way is not overtaken by its answer.
+// An operator who decides while a probe is under way is not overtaken by its answer: what they
+// decide on stays the same.
 func TestAnswerOvertakesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, 1)
-		var seen stet.Version
+		var seen stet.Head
 		r := Reconciler{Settle: stet.Never, Resolver: func(context.Context, stet.Head) (Finding, error) {
-			seen = w.state(0).Version
+			seen = w.state(0).Head
 			return Finding{}, nil
 		}}
 		w.keep(1, r, 15*time.Second)
-		if now := w.state(0); seen == 0 || now.Version != seen {
-			t.Errorf("version %d became %d", seen, now.Version)
+		if now := w.state(0); now.Basis() != seen.Basis() {
+			t.Errorf("the basis was %s, and is %s", seen.Basis(), now.Basis())
 		}
-		if _, err := w.Operator().Resolve(t.Context(), id(0), stet.Execution{Version: seen}, stet.Resolution{}, stet.Note{Who: "kim", Why: "asked"}); err != nil {
+		if _, err := w.Operator().Resolve(t.Context(), id(0), stet.Execution{Fence: seen.Fence()}, stet.Resolution{}, stet.Note{Who: "kim", Why: "asked"}); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// What is found about a record that has come to an end meanwhile is in the history.
+func TestAnswerAboutWhatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, 1)
+		r := Reconciler{Resolver: func(ctx context.Context, h stet.Head) (Finding, error) {
+			of := stet.Execution{Fence: h.Fence()}
+			if _, err := w.Operator().Resolve(ctx, h.ID, of, stet.Resolution{}, stet.Note{Who: "kim", Why: "asked"}); err != nil {
+				t.Error(err)
+			}
+			return Finding{Effect: Happened, Evidence: "ch_1"}, nil // and no answer for its retries
+		}}
+		w.keep(1, r, 15*time.Second)
+		entries, _, err := w.Operator().History(t.Context(), stet.HistoryQuery{})
+		if err != nil || len(entries) != 2 || entries[0].Action() != ActionProbe || !strings.HasSuffix(entries[0].Note.Evidence, ": ch_1") {
+			t.Errorf("%+v, %v", entries, err)
 		}
 	})
 }
@@ -108,20 +133,14 @@ func TestFindingOfASnoozedRecord(t *testing.T) {
 	})
 }
 
-func TestAnswersAreText(t *testing.T) {
-	for _, a := range []Answer{
-		{Found: "missing", Status: 404, Took: 12345 * time.Microsecond, Evidence: "the probe was answered 404"},
-		{Found: Silent, Took: 10 * time.Second, Evidence: "dial: refused, in 3s: no: way"},
-		{Found: "pending", Took: 20 * time.Microsecond},
+func TestAnswersInWords(t *testing.T) {
+	for want, a := range map[string]stet.LastProbe{
+		"missing, status 404, in 12.35ms: the probe was answered 404": {Found: "missing", Status: 404, Took: 12345 * time.Microsecond, Evidence: "the probe was answered 404"},
+		"silent, in 10000ms: dial: refused":                           {Found: Silent, Took: 10 * time.Second, Evidence: "dial: refused"},
+		"pending, in 0.02ms":                                          {Found: "pending", Took: 20 * time.Microsecond},
 	} {
-		got, ok := AnswerOf(&stet.Change{Note: stet.Note{Action: ActionProbe, Evidence: a.String()}})
-		if a.Took = a.Took.Round(10 * time.Microsecond); !ok || got != a {
-			t.Errorf("%q: %+v, %v", a, got, ok)
-		}
-	}
-	for _, none := range []string{"", "the probe was answered 404", "missing, status x, in 1s", "missing, in a moment"} {
-		if a, ok := AnswerOf(&stet.Change{Note: stet.Note{Action: ActionProbe, Evidence: none}}); ok {
-			t.Errorf("%q is no answer: %+v", none, a)
+		if got := inWords(&a); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 	if long := answerTo(&Finding{Evidence: strings.Repeat("é", 1000)}, nil, 0); len(long.Evidence) > maxEvidence+len("…") {
@@ -137,14 +156,20 @@ func TestAnswersHoldNoKey(t *testing.T) {
 	if _, err := r.Ask(t.Context(), &rec.Head, stet.Note{Who: "kim"}); !errors.Is(err, ErrNoAnswer) {
 		t.Fatal(err)
 	}
-	a, ok, err := LastAnswer(t.Context(), w.Engine, &rec.Head)
-	if err != nil || !ok || a.Found != Silent || strings.Contains(a.Evidence, "k0") || strings.Contains(a.Evidence, "secret") {
-		t.Errorf("%+v, %v, %v", a, ok, err)
+	now := w.state(0)
+	a, ok := now.LastProbe()
+	entries, _, err := w.Operator().History(t.Context(), stet.HistoryQuery{})
+	if err != nil || len(entries) != 1 || strings.Contains(entries[0].Note.Evidence, "secret") {
+		t.Errorf("%+v, %v", entries, err)
+	}
+	if !ok || a.Found != Silent || strings.Contains(a.Evidence, "k0") || strings.Contains(a.Evidence, "secret") {
+		t.Errorf("%+v, %v", a, ok)
 	}
 }
 
 // What a probe has found stands until it is said to be voided: no probe without an answer erases
-// it, and none that finds no trace frees the key.
+// it, and neither one that finds no trace frees the key, nor a person who does not say that they
+// know better.
 func TestTheAnswerThatCounts(t *testing.T) {
 	for said, want := range map[string]string{
 		"happened silent": "happened", "happened pending silent": "happened", "happened missing": "happened",
@@ -158,37 +183,49 @@ func TestTheAnswerThatCounts(t *testing.T) {
 			time.Sleep(time.Hour)
 			rec := w.state(0)
 			for found := range strings.FieldsSeq(said) {
-				if err := r.leave(t.Context(), &rec.Head, Answer{Found: found}, "r", ""); err != nil {
+				if _, err := w.Operator().Probed(t.Context(), &rec.Head, stet.LastProbe{Found: found}, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
-			last, ok, err := LastAnswer(t.Context(), w.Engine, &rec.Head)
-			if err != nil || !ok || last.Found != want {
-				t.Errorf("%s: %q, %v", said, last.Found, err)
+			rec = w.state(0)
+			if last, ok := rec.LastProbe(); !ok || last.Found != want {
+				t.Errorf("%s: %q", said, last.Found)
+			}
+			free := func(res stet.Resolution) error {
+				_, err := w.Operator().Resolve(t.Context(), id(0), stet.Execution{Fence: rec.Fence()}, res, stet.Note{Who: "kim", Why: "knows"})
+				return err
+			}
+			if want == "happened" {
+				if err := free(stet.Resolution{Now: true}); !errors.Is(err, stet.ErrFound) {
+					t.Errorf("%s: it is freed: %v", said, err)
+				}
 			}
 			if a, err := r.Ask(t.Context(), &rec.Head, stet.Note{Who: "kim"}); err != nil || a.Ended == (want == "happened") {
 				t.Errorf("%s: a probe that finds no trace ends it: %v, %v", said, a.Ended, err)
+			}
+			if want == "happened" {
+				if err := free(stet.Resolution{Override: true}); err != nil {
+					t.Errorf("%s: an override: %v", said, err)
+				}
 			}
 		})
 	}
 }
 
-// longStore has a history whose end is not reached.
-type longStore struct{ stet.Store }
-
-func (longStore) History(context.Context, stet.HistoryQuery) ([]stet.Change, string, error) {
-	return nil, "more", nil
-}
-
-func (longStore) Append(context.Context, stet.Change) error { return nil }
-
-// What was not read is not taken for silence.
-func TestAnswersBehindTheBounds(t *testing.T) {
-	e, err := stet.New(longStore{memstore.New(memstore.Config{})}, stet.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := LastAnswer(t.Context(), e, &stet.Head{ID: id(0)}); !errors.Is(err, errFar) {
-		t.Error(err)
-	}
+// A provider that has cancelled what it had found before is believed.
+func TestVoidedAfterFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, 1)
+		rec := w.state(0)
+		if _, err := w.Operator().Probed(t.Context(), &rec.Head, stet.LastProbe{Found: stet.FoundHappened}, nil); err != nil {
+			t.Fatal(err)
+		}
+		r := Reconciler{Engine: w.Engine, Resolver: func(context.Context, stet.Head) (Finding, error) {
+			return Finding{Effect: Voided}, nil
+		}}
+		rec = w.state(0)
+		if a, err := r.Ask(t.Context(), &rec.Head, stet.Note{Who: "kim"}); err != nil || !a.Ended || a.Head.State != stet.Retryable {
+			t.Errorf("%+v, %v", a, err)
+		}
+	})
 }

@@ -30,14 +30,14 @@ func TestAskNow(t *testing.T) { // D06, surface §6: POST …/probe
 			rec := w.state(0)
 			return r.Ask(t.Context(), &rec.Head, stet.Note{Who: "kim", Why: "the customer calls"})
 		}
-		if a, err := ask(); err != nil || a.Ended || a.Finding != found || a.Head.Version != dead.Version {
+		if a, err := ask(); err != nil || a.Ended || a.Finding != found || a.Head.Basis() != dead.Basis() {
 			t.Errorf("nothing was found out: %+v, %v", a, err)
 		}
 		fails = errors.New("refused")
 		if _, err := ask(); !errors.Is(err, ErrNoAnswer) || !errors.Is(err, fails) || len(w.errors) == 0 {
 			t.Errorf("nobody could tell: %v, %v", err, w.errors)
 		}
-		if now := w.state(0); now.Version != dead.Version || now.Probes != dead.Probes {
+		if now := w.state(0); now.Basis() != dead.Basis() || now.Probes != dead.Probes || !now.Escalated {
 			t.Errorf("a question changed the record: %+v", now)
 		}
 		fails, r.Settle = nil, time.Second // settled long since

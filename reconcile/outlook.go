@@ -50,8 +50,8 @@ type Outlook struct {
 	At         time.Time // when Next happens; zero: never
 }
 
-// Outlook computes it. late says that the record has an answer that came too late.
-func (p Plan) Outlook(h *stet.Head, late bool) Outlook {
+// Outlook computes it.
+func (p Plan) Outlook(h *stet.Head) Outlook {
 	switch h.State {
 	case stet.Completed, stet.Retryable:
 		if kept := h.Rules.KeepExpired; h.State == stet.Completed && kept > 0 && h.Over() {
@@ -66,17 +66,17 @@ func (p Plan) Outlook(h *stet.Head, late bool) Outlook {
 		case h.Cause == stet.CauseSuspended:
 			o.Next = Resumes
 		case h.Verdict() == stet.Unresolved: // the lease is over: it is unknown to all who ask
-			o.SettledAt = p.settledAt(h, late)
+			o.SettledAt = p.settledAt(h)
 		}
 		return o
 	case stet.Unknown:
-		return p.unknown(h, late)
+		return p.unknown(h)
 	}
 	panic("reconcile: a record in no known state: " + h.State.String())
 }
 
-func (p Plan) settledAt(h *stet.Head, late bool) time.Time {
-	if late || h.Published || p.Settle == stet.Never {
+func (p Plan) settledAt(h *stet.Head) time.Time {
+	if !h.Late().IsZero() || h.Published || p.Settle == stet.Never {
 		return time.Time{}
 	}
 	return Settled(h, p.Settle)
@@ -85,8 +85,8 @@ func (p Plan) settledAt(h *stet.Head, late bool) time.Time {
 // Settled is when a record whose outcome is unknown has had no handler at work for so long.
 func Settled(h *stet.Head, settle time.Duration) time.Time { return h.Ended().Add(max(0, settle)) }
 
-func (p Plan) unknown(h *stet.Head, late bool) Outlook {
-	o := Outlook{SettledAt: p.settledAt(h, late), Next: Stays}
+func (p Plan) unknown(h *stet.Head) Outlook {
+	o := Outlook{SettledAt: p.settledAt(h), Next: Stays}
 	if h.DueAt.IsZero() || h.Probes >= p.MaxProbes {
 		return o
 	}
@@ -128,7 +128,7 @@ const (
 	ReleaseKnown      Release = "known"       // it is not unknown
 	ReleasePublished  Release = "published"   // bytes of an answer have left
 	ReleaseLateAnswer Release = "late-answer" // the handler gave an answer too late
-	ReleaseFound      Release = "found"       // a probe found its effect, or that it goes on
+	ReleaseFound      Release = "found"       // a probe found its effect
 	ReleaseAttended   Release = "attended"    // its handler has not returned
 	ReleaseNotSettled Release = "not-settled" // its attempt ended less than Settle ago
 )
@@ -138,18 +138,18 @@ func (r Release) May() bool {
 	return r == ReleaseNoTrace || r == ReleaseSettled || r == ReleaseUndecided || r == ReleaseUnprovable
 }
 
-// Release rules on a record as it was read. late says that it has an answer that came too late, and
-// last is its [LastAnswer]; nil: it is not known. What stands in the way for good
-// goes before what time cures.
-func (p Plan) Release(h *stet.Head, late bool, last *Answer) Release {
+// Release rules on a record as it was read. What stands in the way for good goes before what time
+// cures.
+func (p Plan) Release(h *stet.Head) Release {
+	last, asked := h.LastProbe()
 	switch {
 	case !h.InDoubt():
 		return ReleaseKnown
 	case h.Published:
 		return ReleasePublished
-	case late:
+	case !h.Late().IsZero():
 		return ReleaseLateAnswer
-	case last.says(Happened, GoesOn):
+	case last.Found == stet.FoundHappened:
 		return ReleaseFound
 	case h.Attended():
 		return ReleaseAttended
@@ -157,14 +157,10 @@ func (p Plan) Release(h *stet.Head, late bool, last *Answer) Release {
 		return ReleaseNotSettled
 	case p.Settle == stet.Never:
 		return ReleaseUnprovable
-	case last == nil && h.Probes == 0:
+	case !asked && h.Probes == 0:
 		return ReleaseSettled
-	case last.says(Missing, Voided):
+	case last.Found == Missing.String(), last.Found == stet.FoundVoided:
 		return ReleaseNoTrace
 	}
 	return ReleaseUndecided
-}
-
-func (a *Answer) says(one, other Effect) bool {
-	return a != nil && (a.Found == one.String() || a.Found == other.String())
 }

@@ -27,7 +27,6 @@ func TestOutlook(t *testing.T) {
 	over := func(h *stet.Head) { h.AsOf = at(100) }
 	for name, c := range map[string]struct {
 		h    stet.Head
-		late bool
 		plan Plan
 		want Outlook
 	}{
@@ -54,7 +53,7 @@ func TestOutlook(t *testing.T) {
 		"a dead letter":                  {h: unknown(func(h *stet.Head) { h.Escalated, h.DueAt = true, time.Time{} }), want: Outlook{SettledAt: at(310), Next: Stays}},
 		"nothing is asked":               {h: unknown(as), plan: Plan{Settle: time.Minute}, want: Outlook{SettledAt: at(70), Next: Stays}},
 		"missing is never a proof":       {h: unknown(as), plan: Plan{MaxProbes: 8, Settle: stet.Never}, want: Outlook{NextProbe: at(90), ProbesLeft: 5, Next: Probes, At: at(90)}},
-		"a late answer":                  {h: unknown(as), late: true, want: Outlook{NextProbe: at(90), ProbesLeft: 5, Next: Probes, At: at(90)}},
+		"a late answer":                  {h: unknown(late), want: Outlook{NextProbe: at(90), ProbesLeft: 5, Next: Probes, At: at(90)}},
 		"bytes have left":                {h: unknown(func(h *stet.Head) { h.Published = true }), want: Outlook{NextProbe: at(90), ProbesLeft: 5, Next: Probes, At: at(90)}},
 		"its handler has not returned": {h: unknown(func(h *stet.Head) { h.Took = 80 * time.Second }),
 			want: Outlook{SettledAt: at(380), NextProbe: at(90), ProbesLeft: 5, FreesAt: at(650), Next: Probes, At: at(90)}},
@@ -62,7 +61,7 @@ func TestOutlook(t *testing.T) {
 		if c.plan == (Plan{}) {
 			c.plan = Plan{MaxProbes: 8, Settle: 5 * time.Minute}
 		}
-		if got := c.plan.Outlook(&c.h, c.late); got != c.want {
+		if got := c.plan.Outlook(&c.h); got != c.want {
 			t.Errorf("%s:\n%+v, want\n%+v", name, got, c.want)
 		}
 	}
@@ -71,7 +70,15 @@ func TestOutlook(t *testing.T) {
 			t.Error("a record in no state has an outlook")
 		}
 	}()
-	_ = fmt.Sprint((Plan{}).Outlook(&stet.Head{}, false))
+	_ = fmt.Sprint((Plan{}).Outlook(&stet.Head{}))
+}
+
+// late gives a head an answer that came too late.
+func late(h *stet.Head) { regarded(h, `"late":"2026-01-02T03:00:30Z"`) }
+
+// regarded gives a head what it says for people, as stores keep it.
+func regarded(h *stet.Head, members string) {
+	h.Meta = map[string]string{" stet": "{" + members + "}"}
 }
 
 func TestPlan(t *testing.T) {

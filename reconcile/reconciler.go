@@ -68,7 +68,7 @@ const (
 	GoesOn
 )
 
-var effectNames = [...]string{"pending", "happened", "missing", "voided", "goes-on"}
+var effectNames = [...]string{"pending", stet.FoundHappened, "missing", stet.FoundVoided, "goes-on"}
 
 func (e Effect) String() string { return names.Of("Effect", effectNames[:], e) }
 
@@ -216,9 +216,9 @@ func (r Reconciler) probe(ctx context.Context, h stet.Head) {
 		r.Engine.Observe(stet.Event{Kind: stet.ProbeFailed, ID: h.ID, Route: h.Route, TraceID: h.TraceID,
 			Attempt: h.Attempt, Err: err})
 	}
-	_ = r.leave(ctx, &h, a.Answer, r.Who, fmt.Sprintf("probe %d of %d", h.Probes, r.MaxProbes)) // the record is unknown with it or without it
-	if h.Probes >= r.MaxProbes {
-		_, _, _ = r.take(ctx, &h) // where that fails, the next walk does it
+	now, err := r.leave(ctx, &h, &a.Answer, nil) // the record is unknown with it or without it
+	if err == nil && now.Probes >= r.MaxProbes {
+		_, _, _ = r.take(ctx, &now) // where that fails, the next walk does it
 	}
 }
 
@@ -251,6 +251,11 @@ func (r Reconciler) conclude(ctx context.Context, h *stet.Head, f *Finding, aske
 		note := stet.Note{Who: asked.Who, Why: proof, Evidence: f.Evidence, Notice: asked.Notice}
 		if asked.Why != "" {
 			note.Why += "; asked now: " + asked.Why
+		}
+		if last, _ := now.LastProbe(); f.Effect == Voided && last.Found == stet.FoundHappened { // the last that is for good counts
+			if now, err = r.Engine.Operator().Probed(ctx, &now, answerTo(f, nil, 0), nil); err != nil {
+				return now, false, err
+			}
 		}
 		of := stet.Execution{Fence: now.Fence(), Version: now.Version}
 		got, err := r.Engine.Operator().Resolve(ctx, h.ID, of, res, note)
@@ -294,8 +299,8 @@ func (r Reconciler) ruling(ctx context.Context, h *stet.Head, f *Finding) (stet.
 	case f.Effect == Voided:
 		return res, "the attempt was voided", nil
 	case f.Effect == Missing && r.Settle != stet.Never && idle >= r.Settle:
-		if last, ok, err := LastAnswer(ctx, r.Engine, h); err != nil || ok && last.says(Happened, GoesOn) {
-			return res, "", err
+		if last, _ := h.LastProbe(); last.Found == stet.FoundHappened {
+			return res, "", nil
 		}
 		return res, fmt.Sprintf("no trace of it %s after the attempt ended", idle.Truncate(time.Second)), nil
 	}
@@ -323,9 +328,9 @@ var ErrNoAnswer = errors.New("reconcile: the probe got no answer")
 // Asked is what came of asking now.
 type Asked struct {
 	Finding Finding
-	Answer  Answer    // the same as it is kept with a record that is still unknown
-	Ended   bool      // the record is not unknown any more
-	Head    stet.Head // the record as it is now
+	Answer  stet.LastProbe // the same as it is kept with a record that is still unknown
+	Ended   bool           // the record is not unknown any more
+	Head    stet.Head      // the record as it is now
 }
 
 // Ask asks about one record now, for an operator: n's Who, Why and Notice. The record is unknown,
@@ -353,6 +358,9 @@ func (r Reconciler) Ask(ctx context.Context, h *stet.Head, n stet.Note) (Asked, 
 		r.Engine.Observe(stet.Event{Kind: stet.ProbeFailed, ID: h.ID, Route: h.Route, TraceID: h.TraceID, Attempt: h.Attempt, Err: err})
 		err = fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}
-	left := r.leave(ctx, h, a.Answer, n.Who, n.Why)
+	now, left := r.leave(ctx, h, &a.Answer, &stet.Note{Who: n.Who, Why: n.Why})
+	if left == nil {
+		a.Head = now
+	}
 	return a, cmp.Or(err, left) // the trail has to say that it was asked
 }

@@ -19,11 +19,11 @@ func TestRelease(t *testing.T) {
 		return h
 	}
 	running := func(h *stet.Head) { h.State, h.DueAt = stet.Running, born.Add(10*time.Second) }
-	said := func(e Effect) *Answer { return &Answer{Found: e.String()} }
+	said := func(found string) func(h *stet.Head) {
+		return func(h *stet.Head) { regarded(h, `"probe":{"found":"`+found+`"}`) }
+	}
 	for name, c := range map[string]struct {
 		h      stet.Head
-		late   bool
-		last   *Answer
 		settle time.Duration
 		want   Release
 	}{
@@ -32,26 +32,25 @@ func TestRelease(t *testing.T) {
 		"its lease ended long ago":         {h: unknown(310, running), want: ReleaseSettled},
 		"completed":                        {h: unknown(400, func(h *stet.Head) { h.State = stet.Completed }), want: ReleaseKnown},
 		"retryable":                        {h: unknown(400, func(h *stet.Head) { h.State = stet.Retryable }), want: ReleaseKnown},
-		"bytes have left":                  {h: unknown(400, func(h *stet.Head) { h.Published = true }), late: true, want: ReleasePublished},
-		"a late answer, before it settled": {h: unknown(20), late: true, want: ReleaseLateAnswer},
-		"a late answer":                    {h: unknown(400), late: true, last: said(Missing), want: ReleaseLateAnswer},
-		"the last probe found it":          {h: unknown(400), last: said(Happened), want: ReleaseFound},
-		"it goes on":                       {h: unknown(20), last: said(GoesOn), want: ReleaseFound},
-		"its handler has not returned":     {h: unknown(9), last: said(Missing), want: ReleaseAttended},
-		"one instant too early":            {h: unknown(309), last: said(Missing), want: ReleaseNotSettled},
-		"no trace":                         {h: unknown(310), last: said(Missing), want: ReleaseNoTrace},
-		"cancelled":                        {h: unknown(310), last: said(Voided), want: ReleaseNoTrace},
+		"bytes have left":                  {h: unknown(400, late, func(h *stet.Head) { h.Published = true }), want: ReleasePublished},
+		"a late answer, before it settled": {h: unknown(20, late), want: ReleaseLateAnswer},
+		"a late answer":                    {h: unknown(400, func(h *stet.Head) { regarded(h, `"late":"2026-01-02T03:00:30Z","probe":{"found":"missing"}`) }), want: ReleaseLateAnswer},
+		"the last probe found it":          {h: unknown(400, said("happened")), want: ReleaseFound},
+		"its handler has not returned":     {h: unknown(9, said("missing")), want: ReleaseAttended},
+		"one instant too early":            {h: unknown(309, said("missing")), want: ReleaseNotSettled},
+		"no trace":                         {h: unknown(310, said("missing")), want: ReleaseNoTrace},
+		"cancelled":                        {h: unknown(310, said("voided")), want: ReleaseNoTrace},
 		"nobody asked":                     {h: unknown(310), want: ReleaseSettled},
 		"it was asked, and nobody knows what was said": {h: unknown(310, func(h *stet.Head) { h.Probes = 1 }), want: ReleaseUndecided},
-		"the last probe could not tell":                {h: unknown(310), last: said(Pending), want: ReleaseUndecided},
-		"the last probe got no answer":                 {h: unknown(310), last: &Answer{Found: Silent}, want: ReleaseUndecided},
-		"time proves nothing":                          {h: unknown(11), last: said(Missing), settle: stet.Never, want: ReleaseUnprovable},
-		"never, and it was found":                      {h: unknown(11), last: said(Happened), settle: stet.Never, want: ReleaseFound},
+		"the last probe could not tell":                {h: unknown(310, said("pending")), want: ReleaseUndecided},
+		"the last probe got no answer":                 {h: unknown(310, said(Silent)), want: ReleaseUndecided},
+		"time proves nothing":                          {h: unknown(11, said("missing")), settle: stet.Never, want: ReleaseUnprovable},
+		"never, and it was found":                      {h: unknown(11, said("happened")), settle: stet.Never, want: ReleaseFound},
 	} {
 		if c.settle == 0 {
 			c.settle = 5 * time.Minute
 		}
-		if got := (Plan{Settle: c.settle}).Release(&c.h, c.late, c.last); got != c.want {
+		if got := (Plan{Settle: c.settle}).Release(&c.h); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}

@@ -170,7 +170,7 @@ func TestExportOfTheAuditTrail(t *testing.T) {
 		t.Error("the page has no link to it, with its filter")
 	}
 	res, lines := v.get("/audit/export?id=" + cutID)
-	if res.StatusCode != 200 || res.Header.Get("Content-Type") != "application/x-ndjson" || strings.Count(lines, "\n") != 3 || strings.Count(lines, `"action":"probe"`) != 3 {
+	if res.StatusCode != 200 || res.Header.Get("Content-Type") != "application/x-ndjson" || strings.Count(lines, "\n") != 1 || strings.Count(lines, `"action":"probe"`) != 1 {
 		t.Errorf("%d %v %s", res.StatusCode, res.Header, lines)
 	}
 	if res, page := v.get("/audit/export?since=yesterday"); res.StatusCode != 400 || !strings.Contains(page, "such as 2026") {

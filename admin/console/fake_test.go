@@ -89,10 +89,7 @@ func newFakeAt(now time.Time) *fake {
 			Method: "POST", Path: "/v1/charges", Route: "POST /v1/charges", Status: map[string]int{"failed": 502}[state],
 			CreatedAt: since, UpdatedAt: since, DueAt: f.now.Add(time.Minute), Owner: "gw-1:902", Outlook: &admin.Outlook{IfNothing: "stays"}})
 	}
-	for i := range 3 {
-		f.entries = append(f.entries, admin.Entry{At: f.now.Add(-time.Duration(100+20*i) * time.Second), Who: "reconciler", Action: "probe", ID: cutID, Scope: "acme", From: "unknown", To: "unknown", Evidence: "missing, status 404, in 31ms: the probe was answered 404",
-			Probe: &admin.ProbeAnswer{At: f.now.Add(-time.Duration(100+20*i) * time.Second), TookMS: 31, Found: "missing", Status: 404}})
-	}
+	f.entries = append(f.entries, admin.Entry{At: f.now.Add(-100 * time.Second), Who: "ben", Action: "probe", ID: cutID, Scope: "acme", From: "unknown", To: "unknown", Evidence: "missing, status 404, in 31ms: the probe was answered 404"})
 	f.entries = append(f.entries, admin.Entry{At: f.now.Add(-3 * time.Minute), Who: "gw-1:902", Action: "testify", ID: lateID, Scope: "globex", From: "unknown", To: "unknown", Reason: "an answer came too late", Evidence: "status 200"})
 	return f
 }

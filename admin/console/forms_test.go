@@ -260,7 +260,7 @@ func TestKeySaysWhatIsKnown(t *testing.T) {
 	v := as(t, f, "operator")
 	for at, want := range map[string][]string{
 		cutID: {"The gateway died while it ran.", "Whether it happened.", "409 outcome-unknown:", "<b>19 times</b>", "No trace (404)", "the gateway has asked 6 times", "If you do nothing", "the API is asked again",
-			`aria-disabled="true"`, "it may still be on its way to the API", "none of the gateway’s own probes: 2 are left", `id="mismatch"`, "≠ ", "https://traces.example/a1c3", "not every difference is recorded", "Settled: what was on its way", "2 before it said the same:"},
+			`aria-disabled="true"`, "it may still be on its way to the API", "none of the gateway’s own probes: 2 are left", `id="mismatch"`, "≠ ", "https://traces.example/a1c3", "not every difference is recorded", "Settled: what was on its way", "asked the API again", "missing, status 404"},
 		lateID: {"An answer came, ", "too late: 200", "61 bytes", "Whether that answer is the end of it.", "an answer that says that it happened.", "kept an answer that came too late"},
 		deadID: {"Every probe was asked, and none could tell.", "dead letter", "Only a person ends it", "With anna", "she knows the bank", "the last probe could not tell", "the gateway asks no more by itself"},
 		doneID: {"It happened, and its answer is stored.", "201 Created and 74 bytes", "Nothing is in doubt.", "201, the stored answer.", "Takes the role admin.", "Every retry until"},

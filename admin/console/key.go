@@ -67,9 +67,9 @@ func (p *page) removed() error {
 	}
 	var past []event
 	for i := range entries {
-		past = append(past, p.of(&entries[i]))
+		past = append(past, ofEntry(&entries[i]))
 	}
-	return p.render(http.StatusOK, "removed", view{Name: "keys", Title: "Removed · " + shown(id), D: p.folded(past)})
+	return p.render(http.StatusOK, "removed", view{Name: "keys", Title: "Removed · " + shown(id), D: past})
 }
 
 func (p *page) recordAt(verb string) string {

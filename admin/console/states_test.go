@@ -120,7 +120,7 @@ func TestRemovedKey(t *testing.T) {
 	f := newFake()
 	v := as(t, f, "viewer")
 	f.record(cutID).ID = "k_0"
-	says(t, "removed", v.page("/keys/"+cutID), "<h1>Removed</h1>", "No trace (404)", "!data-live")
+	says(t, "removed", v.page("/keys/"+cutID), "<h1>Removed</h1>", "missing, status 404", "!data-live")
 	res, page := v.get("/keys/k_1111111111111111")
 	if says(t, "no such key", page, "There is no such key", "removed when its time was over"); res.StatusCode != 404 {
 		t.Errorf("%d", res.StatusCode)

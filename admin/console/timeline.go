@@ -16,8 +16,6 @@ type event struct {
 	Bold, Text  string
 	Meta        string
 	Trace       string
-	fold        string   // events one after another with the same are one line
-	before      []string // when those were that the line stands for, too
 }
 
 // timeline is what is known of a key's life: the audit trail, and the instants that the record has.
@@ -30,7 +28,7 @@ func (p *page) timeline(r *admin.Record, entries []admin.Entry) (ahead, past []e
 		}
 	}
 	for i := range entries {
-		add(p.of(&entries[i]))
+		add(ofEntry(&entries[i]))
 	}
 	p.addRun(r, add)
 	p.addOutcome(r, entries, add)
@@ -43,7 +41,7 @@ func (p *page) timeline(r *admin.Record, entries []admin.Entry) (ahead, past []e
 			past = append(past, e)
 		}
 	}
-	return ahead, p.folded(past)
+	return ahead, past
 }
 
 // addRun adds what the record says of its run.
@@ -77,9 +75,9 @@ func (p *page) addOutcome(r *admin.Record, entries []admin.Entry, add func(event
 			Text: fmt.Sprintf("%d, %s.", r.Status, answerSize(r)), Trace: trace(r, 2)})
 	}
 	if a := r.Probe; a != nil && !slices.ContainsFunc(entries, func(e admin.Entry) bool {
-		return e.Probe != nil && e.Probe.At.Sub(a.At).Abs() < 2*time.Second
+		return e.Action == "probe" && e.At.Sub(a.At).Abs() < 2*time.Second
 	}) {
-		add(p.ofProbe(a, nil))
+		add(ofProbe(a, r.Probes))
 	}
 	if r.Late != nil {
 		add(event{At: r.Late.At, Icon: "reply", Color: "unknown", Bold: "The answer came after all:",
@@ -95,52 +93,20 @@ func (p *page) addOutcome(r *admin.Record, entries []admin.Entry, add func(event
 	}
 }
 
-// of is an entry of the audit trail as an event.
-func (p *page) of(e *admin.Entry) event {
-	if e.Probe != nil {
-		return p.ofProbe(e.Probe, e)
-	}
-	return ofEntry(e)
-}
-
-// ofProbe is a probe's answer as an event. e is the entry that keeps it, if there is one.
-func (p *page) ofProbe(a *admin.ProbeAnswer, e *admin.Entry) event {
+// ofProbe is the answer that counts as an event, of so many probes.
+func ofProbe(a *admin.ProbeAnswer, probes int) event {
 	ev := event{At: a.At, Icon: "ask", Color: "ink", Bold: first(probeWord(a.Found, a.Status)),
 		Text: "said the API, in " + milli(a.TookMS) + "."}
 	if a.Found == "silent" {
 		ev.Text = "when the API was asked."
 	}
-	ev.fold = ev.Bold
 	if a.Evidence != "" && a.Found != "missing" {
 		ev.Meta = a.Evidence
 	}
-	if e != nil && e.Reason != "" {
-		ev.Meta = joined(ev.Meta, e.Who+": “"+e.Reason+"”")
-		ev.fold += e.Who
+	if probes > 1 {
+		ev.Meta = joined(ev.Meta, "asked "+number(probes)+" times so far")
 	}
 	return ev
-}
-
-// maxFolded is how many times a line names that stands for several events.
-const maxFolded = 8
-
-// folded makes one line of events that are the same and follow each other.
-func (p *page) folded(all []event) []event {
-	var out []event
-	for _, e := range all {
-		if n := len(out); n > 0 && e.fold != "" && out[n-1].fold == e.fold {
-			out[n-1].before = append(out[n-1].before, p.Clock(e.At))
-		} else {
-			out = append(out, e)
-		}
-	}
-	for i := range out {
-		if e := &out[i]; e.before != nil {
-			times := strings.Join(e.before[:min(len(e.before), maxFolded)], ", ")
-			e.Meta = joined(e.Meta, number(len(e.before))+" before it said the same: "+times)
-		}
-	}
-	return out
 }
 
 func (p *page) addAhead(r *admin.Record, add func(event)) {
