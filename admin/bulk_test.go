@@ -83,7 +83,7 @@ func TestBulk(t *testing.T) {
 	if status != 409 || bad["code"] != "expect-mismatch" || bad["expect"] != 299.0 || bad["matching"] != 300.0 || !strings.Contains(fmt.Sprint(bad["detail"]), "299") {
 		t.Errorf("%d %v", status, bad)
 	}
-	status, job := d.bulk("/api/v1/bulk", `{"action":"release","filter":{"scope":"t1","older_than_s":0},"expect":300,"reason":"tests","evidence":"ticket 7"}`)
+	status, job := d.bulk("/api/v1/bulk", `{"action":"release","filter":{"scope":"t1","older_than_s":0},"expect":300,"now":true,"reason":"tests","evidence":"ticket 7"}`)
 	if status != 202 || len(job) != 1 {
 		t.Fatalf("%d %v", status, job)
 	}
@@ -206,7 +206,7 @@ func TestBadBulk(t *testing.T) {
 
 // A job may name its records by their ids, in place of a filter.
 func TestBulkNamed(t *testing.T) {
-	all, one := admin.NewToken("otto", "token-of-all-scopes", admin.Operator), admin.NewToken("one", "token-of-one-scope", admin.Operator)
+	all, one := admin.NewToken("otto", "token-of-all-scopes", admin.Admin), admin.NewToken("one", "token-of-one-scope", admin.Admin)
 	one.Scopes = []string{"t1", "t3"}
 	d := newBulkDesk(t, admin.Config{Tokens: []admin.Token{all, one}})
 	id := map[string]string{}
@@ -221,7 +221,7 @@ func TestBulkNamed(t *testing.T) {
 			ids = append(ids, id[n])
 		}
 		doc, _ := json.Marshal(ids)
-		return fmt.Sprintf(`{"action":"release","ids":%s,"expect":%d,"reason":"tests"%s}`, doc, expect, more)
+		return fmt.Sprintf(`{"action":"release","ids":%s,"expect":%d,"now":true,"reason":"tests"%s}`, doc, expect, more)
 	}
 	for _, c := range []struct {
 		token, body string

@@ -56,8 +56,23 @@ func (d *desk) begin(i int) stet.Decision {
 	return dec
 }
 
-// unknown makes n records of unknown outcome, from first.
+// unknown makes n records of unknown outcome, from first, of which a probe has found no trace.
 func (d *desk) unknown(first, n int) {
+	d.Helper()
+	d.unasked(first, n)
+	for i := first; i < first+n; i++ {
+		r, err := d.engine.Get(d.Context(), d.id(i))
+		if err == nil {
+			_, err = d.engine.Operator().Probed(d.Context(), &r.Head, stet.LastProbe{Found: "missing"}, nil)
+		}
+		if err != nil {
+			d.Fatal(err)
+		}
+	}
+}
+
+// unasked makes n records of unknown outcome, from first, about which nothing has asked.
+func (d *desk) unasked(first, n int) {
 	d.Helper()
 	d.settle(first, n, func(c *stet.Claim) stet.Outcome { c.Unknown("panic"); return stet.Outcome{} })
 }
@@ -676,7 +691,7 @@ func TestNamed(t *testing.T) {
 		d := newDesk(t, memstore.New(memstore.Config{}))
 		d.unknown(0, 4)
 		d.completed(4, 1)
-		order := bulk.Order{Action: bulk.Release, Query: stet.Query{Scope: "t1"}, Records: d.named(0, 2), Expect: 2, Settle: stet.Never, Note: why}
+		order := bulk.Order{Action: bulk.Release, Query: stet.Query{Scope: "t1"}, Records: d.named(0, 2), Expect: 2, Note: why}
 		for _, other := range []stet.ID{d.id(4), d.id(9)} {
 			wrong := order
 			wrong.Records, wrong.Expect = append(d.named(0), bulk.Named{ID: other}), 2

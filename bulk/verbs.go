@@ -16,7 +16,7 @@ func (r *run) one(ctx context.Context, t *target) (fate, error) {
 	switch {
 	case err == nil, errors.Is(err, stet.ErrKnown):
 		return changed, nil
-	case errors.Is(err, reconcile.ErrNotKnown), errors.Is(err, stet.ErrKeptLonger):
+	case errors.Is(err, reconcile.ErrNotKnown), errors.Is(err, errUnproven), errors.Is(err, stet.ErrKeptLonger):
 		return left, err
 	case errors.Is(err, stet.ErrNotFound), errors.Is(err, errMoved):
 		switch mine, err := r.mine(ctx, t); {
@@ -64,6 +64,10 @@ func (r *run) do(ctx context.Context, have *stet.Record) (stet.Head, error) {
 	case Hand:
 		return op.Hand(ctx, have.ID, have.Version, o.To, o.Note)
 	case Release:
+		ruling := (reconcile.Plan{Settle: o.Settle}).Release(&have.Head)
+		if ruling.May() && !ruling.Proven() && !o.Now && !o.Override {
+			return have.Head, errUnproven
+		}
 		of := stet.Execution{Fence: have.Fence(), Version: have.Version}
 		res := stet.Resolution{Settle: o.Settle, Now: o.Now, Override: o.Override}
 		return op.Resolve(ctx, have.ID, of, res, o.Note)

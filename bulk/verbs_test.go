@@ -80,7 +80,8 @@ func TestResolve(t *testing.T) {
 	})
 }
 
-// A release is refused where the last probe speaks against it, as it is for a single record.
+// A release is refused where the last probe speaks against it, as it is for a single record, and of
+// many records those are left of which nothing has shown that they did not happen (O04).
 func TestReleaseAgainstAProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, memstore.New(memstore.Config{}))
@@ -89,12 +90,19 @@ func TestReleaseAgainstAProbe(t *testing.T) {
 		time.Sleep(d.engine.Policy().Lease)
 		d.asked(0, reconcile.Finding{Effect: reconcile.Happened, Status: 200})
 		d.asked(2, reconcile.Finding{Effect: reconcile.Happened, Status: 200})
-		order := bulk.Order{Action: bulk.Release, Query: unknowns, Expect: 3}
-		if end := d.work(order); end.Done != 1 || end.Failed != 2 || end.Errors[0].Cause != "found" || end.Errors[1].Cause != "found" {
+		d.unasked(3, 2)
+		d.asked(4, reconcile.Finding{})
+		order := bulk.Order{Action: bulk.Release, Query: unknowns, Expect: 5}
+		end := d.work(order)
+		causes := map[string]int{}
+		for _, e := range end.Errors {
+			causes[e.Cause]++
+		}
+		if end.Done != 1 || end.Failed != 2 || end.Left != 2 || causes["found"] != 2 || causes["unproven"] != 2 {
 			t.Fatalf("%+v", end)
 		}
-		order.Expect, order.Override = 2, true
-		if end := d.work(order); end.Done != 2 {
+		order.Expect, order.Override = 4, true
+		if end := d.work(order); end.Done != 4 {
 			t.Errorf("%+v", end)
 		}
 	})

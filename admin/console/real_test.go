@@ -191,7 +191,19 @@ func TestChangesOverTheAPI(t *testing.T) {
 
 // Many are freed by a job of the API.
 func TestFreeManyOverTheAPI(t *testing.T) {
-	s := newShop(t, stet.Never)
+	s := newShop(t, time.Millisecond)
+	for i := range 3 {
+		for idle := time.Duration(0); idle < time.Millisecond; {
+			r, err := s.engine.Get(t.Context(), stet.ID{Scope: "acme", Key: stet.Key(fmt.Sprint("lost-", i))})
+			if err == nil {
+				_, err = s.engine.Operator().Probed(t.Context(), &r.Head, stet.LastProbe{Found: "missing"}, nil)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			idle = r.Idle()
+		}
+	}
 	v := as(t, s.api, "operator")
 	at := v.incident() + "/release"
 	res, page := v.submit(v.page(at), at, url.Values{"count": {"3"}, "reason": {"INC-1"}})

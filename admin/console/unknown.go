@@ -109,7 +109,7 @@ func (p *page) loaded(g *group, keys []admin.Record) {
 		a := keys[i].Outlook.Release
 		switch {
 		case a == nil:
-		case freed(a):
+		case a.Proven:
 			g.May = true
 		case p.Future(a.From) && (from.IsZero() || a.From.Before(from)):
 			from = a.From
@@ -128,10 +128,6 @@ func (p *page) loaded(g *group, keys []admin.Record) {
 			". Until then a request may still be on its way to the API."
 	}
 }
-
-// freed reports whether a record is freed with others. Where the last probe could not tell, each is
-// looked at by itself.
-func freed(a *admin.Release) bool { return a.May && a.Code != "undecided" }
 
 // maxLoaded is how many incidents of a page have their keys, and glanced how many keys each has
 // then: a page that is read again every few seconds has to be small. A link leads to the others.
