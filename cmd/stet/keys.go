@@ -154,9 +154,12 @@ func (r *record) next(where string) string {
 	switch {
 	case r.Late != nil:
 		return "stet keys resolve " + id + " --as late-answer --reason TEXT"
-	case r.Outlook != nil && r.Outlook.Release != nil && r.Outlook.Release.May:
+	case r.Outlook != nil && r.Outlook.Release != nil && r.Outlook.Release.Proven:
 		return "stet keys release " + id + " --reason TEXT, if nothing happened; stet keys resolve " + id +
 			" --completed --status N --reason TEXT, if it did"
+	case r.Outlook != nil && r.Outlook.Release != nil && r.Outlook.Release.May: // what may have happened is not suggested to be freed first
+		return "look at the provider's own records; then stet keys resolve " + id +
+			" --completed --status N --reason TEXT, if it happened; stet keys release " + id + " --reason TEXT, if it did not"
 	}
 	return "stet keys probe " + id + "; or stet keys resolve " + id +
 		" --completed --status N --reason TEXT, if you know that it happened"
