@@ -47,7 +47,7 @@ func TestBulkJobChangesHands(t *testing.T) {
 		})
 	}
 	making.Wait()
-	job, err := first.Start(t.Context(), bulk.Order{Action: bulk.Release, Query: stet.Query{States: []stet.State{stet.Unknown}}, Expect: n,
+	job, err := first.Start(t.Context(), bulk.Order{Action: bulk.Release, Query: stet.Query{States: []stet.State{stet.Unknown}}, Expect: n, Now: true,
 		Note: stet.Note{Who: "test", Why: "to see it change hands"}})
 	if err != nil {
 		t.Fatal(err)

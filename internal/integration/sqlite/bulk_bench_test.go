@@ -50,7 +50,7 @@ func BenchmarkBulk(b *testing.B) {
 				b.StopTimer()
 				populate(b, s, fmt.Sprint(i), n, state)
 				b.StartTimer()
-				job, err := jobs.Start(b.Context(), bulk.Order{Action: action, Query: stet.Query{States: []stet.State{state}}, Expect: n,
+				job, err := jobs.Start(b.Context(), bulk.Order{Action: action, Query: stet.Query{States: []stet.State{state}}, Expect: n, Now: action == bulk.Release,
 					Note: stet.Note{Who: "bench", Why: "to see how long it takes"}})
 				if err == nil {
 					err = jobs.Work(b.Context(), job.ID)
