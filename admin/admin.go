@@ -1,11 +1,13 @@
 package admin
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -103,10 +105,21 @@ func New(e *stet.Engine, c Config) http.Handler {
 	}
 	c.Log, c.Who = cmp.Or(c.Log, slog.New(slog.DiscardHandler)), cmp.Or(c.Who, "loopback")
 	c.Settle = cmp.Or(c.Settle, reconcile.DefaultSettle)
-	h := &handler{engine: e, Config: c, cursors: sealed.New(), mux: http.NewServeMux(),
+	h := &handler{engine: e, Config: c, cursors: cursorsOf(c.Tokens), mux: http.NewServeMux(),
 		sweeping: make(chan struct{}, 1)}
 	h.mount()
 	return h
+}
+
+// cursorsOf are those that all gateways with the same tokens open, also after a restart. Without
+// tokens none are made.
+func cursorsOf(tokens []Token) sealed.Cursors {
+	sums := make([][]byte, len(tokens))
+	for i := range tokens {
+		sums[i] = tokens[i].SHA256[:]
+	}
+	slices.SortFunc(sums, bytes.Compare)
+	return sealed.Shared(bytes.Join(sums, nil))
 }
 
 var configBounds = bounds.For[Config](

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"log/slog"
 	"time"
@@ -57,17 +58,19 @@ func (h *handler) audit(c *call) (any, error) {
 	if err := cmp.Or(f.parameters().read(c.URL), c.who.within(&f.Scope)); err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(c.Context(), listTimeout)
+	defer cancel()
 	further := false
 	changes, next, err := rows(h, c.who, f.After, cmp.Or(f.Limit, stet.DefaultLimit), auditLooks,
 		func(change *stet.Change) bool { return c.who.allows(change.ID.Scope) && f.selects(change) },
 		func(after string, n int) ([]stet.Change, string, error) {
 			f.After, f.Limit = after, n
-			changes, next, err := h.engine.Operator().History(c.Context(), f.HistoryQuery)
+			changes, next, err := h.engine.Operator().History(ctx, f.HistoryQuery)
 			switch {
 			case errors.Is(err, stet.ErrUnsupported):
 				return nil, "", noHistory
-			case err != nil && after != "" && !further:
-				return nil, "", badParameter("cursor", "it is not from this store; start without one")
+			case err != nil && !further:
+				return nil, "", h.historyFailed(ctx, f.HistoryQuery)
 			case err != nil:
 				return nil, "", unavailable
 			case len(changes) > 0 && changes[len(changes)-1].At.Before(f.since):
@@ -80,6 +83,17 @@ func (h *handler) audit(c *call) (any, error) {
 		return nil, err
 	}
 	return paged("entries", changes, next, h.entry), nil
+}
+
+// historyFailed tells a cursor that is none from a store that does not answer, as listFailed does.
+func (h *handler) historyFailed(ctx context.Context, q stet.HistoryQuery) error {
+	if q.After != "" {
+		q.After, q.Limit = "", 1
+		if _, _, err := h.engine.Operator().History(ctx, q); err == nil {
+			return badParameter("cursor", "it is not from this store; start without one")
+		}
+	}
+	return unavailable
 }
 
 func (f *auditFilter) selects(c *stet.Change) bool {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stet-dev/stet"
@@ -34,10 +35,22 @@ func (d *desk) entries(query string) (all []admin.Entry) {
 	}
 }
 
-// watched is a store whose history may refuse to be written.
+// watched is a store whose history may refuse to be written, or be away when it is read.
 type watched struct {
 	*memstore.Store
-	refuse error
+	refuse, away error
+	pages        atomic.Int64 // of the history that were asked for
+}
+
+func (s *watched) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
+	s.pages.Add(1)
+	if _, bounded := ctx.Deadline(); !bounded {
+		return nil, "", errors.New("it is read without an end")
+	}
+	if s.away != nil {
+		return nil, "", s.away
+	}
+	return s.Store.History(ctx, q)
 }
 
 func (s *watched) Append(ctx context.Context, c stet.Change) error {
@@ -139,5 +152,41 @@ func TestAuditIsFiltered(t *testing.T) { // D02
 		if res, body := d.get("/api/v1/audit?" + query); res.StatusCode != 400 || !strings.Contains(body, `"parameter":"`+want+`"`) {
 			t.Errorf("%s: %d %s", query, res.StatusCode, body)
 		}
+	}
+}
+
+// A store that does not answer for a later page is not said to be a wrong cursor.
+func TestAuditPageOfAStoreThatIsAway(t *testing.T) { // Y9
+	s := &watched{Store: memstore.New(memstore.Config{})}
+	d := newDesk(t, admin.Config{}, s)
+	for i := range 3 {
+		d.put("t1", stet.Key(fmt.Sprint("k", i)), answered(201))
+		d.doc(fmt.Sprintf("/api/v1/keys/t1/k%d?reveal=1", i))
+	}
+	next := d.doc("/api/v1/audit?limit=1")["next_cursor"].(string)
+	s.away = errors.New("it is away")
+	d.refused("/api/v1/audit?limit=1&cursor="+url.QueryEscape(next), 503, "store-unavailable")
+	s.away = nil
+	if parameter := d.refused("/api/v1/audit?limit=1&cursor=nonsense", 400, "bad-parameter"); parameter != "cursor" {
+		t.Errorf("a wrong cursor is the fault of %q", parameter)
+	}
+	d.doc("/api/v1/audit?limit=1&cursor=" + url.QueryEscape(next))
+}
+
+// One page for a token of several scopes reads a bounded part of what others have.
+func TestAuditPageOfFewScopes(t *testing.T) { // Y10
+	bound := admin.NewToken("tina", "tina-token", admin.Viewer)
+	bound.Scopes = []string{"t1", "t2"}
+	s := &watched{Store: memstore.New(memstore.Config{})}
+	d := newDesk(t, admin.Config{Tokens: only(bound)}, s)
+	for i := range 30_000 {
+		if err := s.Append(t.Context(), stet.Change{ID: stet.ID{Scope: "other", Key: "k"}, Note: stet.Note{Who: "w", Action: "note", Why: fmt.Sprint(i)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.token = "tina-token"
+	page := d.doc("/api/v1/audit?limit=1000")
+	if n := s.pages.Load(); n != 20 || len(page["entries"].([]any)) != 0 || page["next_cursor"] == "" {
+		t.Errorf("%d pages of the store were read, and the next is %q", n, page["next_cursor"])
 	}
 }

@@ -183,7 +183,8 @@ type Status struct {
 	Double        []Entry    `json:"double_effects"`          // keys that had their effect twice, and that no person has noted since: at most 100, the last first
 	Unstored      *Unstored  `json:"unstored,omitzero"`       // nil: the store has what this process knows
 	OldestUnknown time.Time  `json:"oldest_unknown,omitzero"` // of those that are waiting: since when it is unknown
-	OutboxDead    *int       `json:"outbox_dead,omitzero"`    // nil: there is no outbox
+	OutboxDead    *int       `json:"outbox_dead,omitzero"`    // nil: there is no outbox, or it was not read
+	OutboxUnread  bool       `json:"outbox_unread,omitzero"`  // there is one, and it could not be read
 	Incidents     []Incident `json:"incidents"`               // the 20 most pressing, without their keys
 	Ended         []Ended    `json:"ended"`                   // what was unknown lately and is not any more: 5 groups at most, the last first
 	Store         Health     `json:"store"`

@@ -411,3 +411,26 @@ func TestParseScopesOfTokens(t *testing.T) { // D12
 		}
 	}
 }
+
+// A cursor of a viewer opens at every gateway with the same tokens, in whatever order they are, and
+// at none with others.
+func TestCursorsOfOtherGateways(t *testing.T) { // Y14
+	vera, otto := admin.NewToken("vera", "vera-token", admin.Viewer), admin.NewToken("otto", "otto-token", admin.Operator)
+	store := memstore.New(memstore.Config{})
+	one := newDesk(t, admin.Config{Tokens: []admin.Token{vera, otto}}, store)
+	for i := range 3 {
+		one.put("t1", stet.Key(fmt.Sprint("k", i)), answered(201))
+	}
+	one.token = "vera-token"
+	next := "/api/v1/keys?limit=1&cursor=" + url.QueryEscape(one.doc("/api/v1/keys?limit=1")["next_cursor"].(string))
+	other := newDesk(t, admin.Config{Tokens: []admin.Token{otto, vera}}, store)
+	other.token = "vera-token"
+	if n := len(other.doc(next)["keys"].([]any)); n != 1 {
+		t.Errorf("%d keys", n)
+	}
+	changed := newDesk(t, admin.Config{Tokens: []admin.Token{vera}}, store)
+	changed.token = "vera-token"
+	if parameter := changed.refused(next, 400, "bad-parameter"); parameter != "cursor" {
+		t.Errorf("it is the fault of %q", parameter)
+	}
+}

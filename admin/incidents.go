@@ -34,6 +34,10 @@ type tally struct {
 	Ended     []Ended // lately, the last first
 	Double    []Entry // that no person has noted, the last first; of no route and no person alone
 
+	OutboxDead   *int // as in [Status], of no route and no person alone
+	OutboxMore   bool // OutboxDead is a lower bound
+	OutboxUnread bool
+
 	members map[string][]Record // by incident
 }
 
@@ -122,6 +126,12 @@ func (h *handler) group(ctx context.Context, who principal, f unknownFilter) (al
 	}
 	if all.Double, err = h.doubleEffects(ctx, who, &f); err != nil {
 		return all, err
+	}
+	if f.route == "" && f.with == "" {
+		if all.OutboxDead, all.OutboxMore, err = h.outboxDead(ctx, who); err != nil { // the records themselves were read
+			h.Log.LogAttrs(ctx, slog.LevelWarn, "the status is without the outbox, which could not be read", slog.String("error", err.Error()))
+			all.OutboxDead, all.OutboxUnread = nil, true
+		}
 	}
 	if all.More {
 		if all.Unknown, all.Oldest, err = h.beyond(ctx, who, f, &all); err != nil {

@@ -243,14 +243,14 @@ func isTag(name string) bool {
 	return ok
 }
 
-// boundLooks is how many pages of the store one page of a list is put together from, at most, for a
-// token that is bound to scopes. It may then be short.
-const boundLooks = 1000
+// boundRows is how many rows of the store one page of a list is put together from, for a token that
+// is bound to several scopes. The page may then be short.
+const boundRows = 20_000
 
 // rows is a page of a list as who asks sees it: of up to limit rows that are selected. What is in
 // other scopes is not, as if there were none, which how full a page is would tell as well. page
 // returns rows of the store, at most n of them after a cursor: it is asked looks times at most, or
-// boundLooks times. The store's cursors may hold a key: who may not see keys, or not everybody's,
+// for boundRows. The store's cursors may hold a key: who may not see keys, or not everybody's,
 // gets them sealed.
 func rows[T any](h *handler, who principal, after string, limit, looks int, selects func(*T) bool,
 	page func(after string, n int) ([]T, string, error)) (found []T, next string, err error) {
@@ -258,11 +258,11 @@ func rows[T any](h *handler, who principal, after string, limit, looks int, sele
 	if sealed && after != "" {
 		var ok bool
 		if after, ok = h.cursors.Open(after, who.name); !ok {
-			return nil, "", badParameter("cursor", "it is not for this token, or from before the gateway started; start without one")
+			return nil, "", badParameter("cursor", "it is not for this token, or the tokens have changed since; start without one")
 		}
 	}
 	if who.bound() {
-		looks = boundLooks
+		looks = max(looks, boundRows/limit)
 	}
 	for range looks {
 		var got []T

@@ -461,6 +461,8 @@ type noLetters struct{ Outbox }
 
 func (noLetters) List(context.Context, outbox.Query) ([]outbox.Stored, error) { return nil, nil }
 
+func (noLetters) Counts(context.Context) (map[outbox.State]int64, error) { return nil, nil }
+
 func (noLetters) Show(context.Context, int64) (outbox.Stored, error) {
 	return outbox.Stored{}, stet.ErrNotFound
 }

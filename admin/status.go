@@ -23,6 +23,7 @@ func (h *handler) status(c *call) (any, error) {
 		Series: []Series{}, Warnings: []Warning{}}
 	s.Store, s.Cache = h.health(ctx)
 	if err := h.attention(ctx, c.who, &s); err != nil {
+		s.OutboxUnread = h.Outbox != nil // they are read together
 		if s.Unread = true; s.Store.OK && err != unlisted {
 			return nil, err
 		}
@@ -97,11 +98,7 @@ func (h *handler) outboxDead(ctx context.Context, who principal) (dead *int, mor
 }
 
 // attention says what needs a person, as far as the store can list its records.
-func (h *handler) attention(ctx context.Context, who principal, s *Status) (err error) {
-	s.OutboxDead, s.More, err = h.outboxDead(ctx, who)
-	if err != nil {
-		return unavailable
-	}
+func (h *handler) attention(ctx context.Context, who principal, s *Status) error {
 	var f unknownFilter
 	if err := who.within(&f.scope); err != nil {
 		return err
@@ -111,7 +108,7 @@ func (h *handler) attention(ctx context.Context, who principal, s *Status) (err 
 		return err
 	}
 	s.Unknown, s.Dead, s.Snoozed, s.Waiting, s.OldestUnknown = all.Unknown, all.Dead, all.Snoozed, all.Waiting, all.Oldest
-	s.More = s.More || all.More
+	s.OutboxDead, s.OutboxUnread, s.More = all.OutboxDead, all.OutboxUnread, all.More || all.OutboxMore
 	s.Double, s.Incidents, s.Ended = some(all.Double), some(all.Incidents), some(all.Ended)
 	s.Incidents = s.Incidents[:min(len(s.Incidents), maxIncidents)]
 	return nil

@@ -3,6 +3,7 @@ package admin_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -68,6 +69,22 @@ func TestStatus(t *testing.T) {
 	}
 	for _, path := range []string{"gateways", "routes", "config"} {
 		d.refused("/api/v1/"+path+"?x=1", 400, "bad-parameter")
+	}
+}
+
+// An outbox that cannot be read hides nothing else.
+func TestStatusWithoutTheOutbox(t *testing.T) { // Y7
+	s := newShelf()
+	s.err = errors.New("the pool is busy")
+	d := newDesk(t, admin.Config{Outbox: s}, nil)
+	d.put("s", "lost", unknown)
+	got := read[admin.Status](d, "/api/v1/status")
+	if got.Unknown != 1 || got.Unread || len(got.Incidents) != 1 || got.OutboxDead != nil || !got.OutboxUnread {
+		t.Errorf("%+v", got)
+	}
+	d = newDesk(t, admin.Config{Outbox: newShelf()}, failing{memstore.New(memstore.Config{})})
+	if got := read[admin.Status](d, "/api/v1/status"); got.OutboxDead != nil || !got.OutboxUnread || !got.Unread {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -19,20 +19,21 @@ import (
 // trace, and a refund whose answer came late. It answers documents and changes records, and has no
 // rules beyond roles and versions.
 type fake struct {
-	mu      sync.Mutex
-	now     time.Time
-	open    bool // no token is asked for
-	records []*admin.Record
-	entries []admin.Entry
-	calls   []string // what was changed: method, path and body
-	lacks   []string // prefixes of paths that this API does not have
-	status  int      // if not 0, all but whoami fail with it
-	guesses int
-	job     bulk.State // of bulk_2
-	letter  outbox.State
-	unread  bool
-	double  []admin.Entry
-	unwell  string // why the store is
+	mu           sync.Mutex
+	now          time.Time
+	open         bool // no token is asked for
+	records      []*admin.Record
+	entries      []admin.Entry
+	calls        []string // what was changed: method, path and body
+	lacks        []string // prefixes of paths that this API does not have
+	status       int      // if not 0, all but whoami fail with it
+	guesses      int
+	job          bulk.State // of bulk_2
+	letter       outbox.State
+	unread       bool
+	outboxUnread bool
+	double       []admin.Entry
+	unwell       string // why the store is
 }
 
 var fakeRoles = map[string]string{"viewer-token": "viewer", "operator-token": "operator", "admin-token": "admin"}
@@ -348,6 +349,11 @@ func (f *fake) figures(w http.ResponseWriter, at string) {
 		}
 		if f.unread {
 			s = admin.Status{Unread: true}
+			answer(w, s)
+			return
+		}
+		if f.outboxUnread {
+			s = admin.Status{OutboxUnread: true, Store: admin.Health{OK: true}}
 			answer(w, s)
 			return
 		}

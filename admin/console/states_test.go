@@ -228,7 +228,9 @@ func TestIncidentLeftAlone(t *testing.T) {
 func TestOverviewOfWhatIsNotRead(t *testing.T) {
 	f := newFake()
 	f.unread = true
-	says(t, "the overview", as(t, f, "viewer").page("/"), "could not be read", "!Nothing needs you", "!<b>None</b>")
+	says(t, "the overview", as(t, f, "viewer").page("/"), "could not be read", "!Nothing needs you", "!<b>None</b>", "<dt>Dead letters</dt><dd>?</dd>")
+	f.unread, f.outboxUnread = false, true
+	says(t, "the overview without the outbox", as(t, f, "viewer").page("/"), "The outbox could not be read", "!Nothing needs you", "<dt>Dead letters</dt><dd>?</dd>")
 }
 
 // A store that answers, and that is another one than it was, is not said to be away.

@@ -29,7 +29,12 @@ var pressing = map[string]func(s *admin.Status) string{
 		return some(s.Waiting, "unknown outcome")
 	},
 	"dead":   func(s *admin.Status) string { return some(s.Dead, "dead letter") },
-	"outbox": func(s *admin.Status) string { return some(valueOf(s.OutboxDead), "dead message") },
+	"outbox": func(s *admin.Status) string {
+		if s.OutboxUnread {
+			return "the outbox could not be read"
+		}
+		return some(valueOf(s.OutboxDead), "dead message")
+	},
 	"store": func(s *admin.Status) string {
 		return given(!s.Store.OK, "the store: "+cmp.Or(s.Store.Why, "it does not answer"))
 	},
@@ -83,7 +88,8 @@ func (c *statusCmd) Run(w *world, a *api) error {
 func (w *world) screen(s *admin.Status, where string) error {
 	waits := unknowns(s.Unread, s.Unknown, s.Dead, s.Snoozed) +
 		given(!s.OldestUnknown.IsZero(), "; the oldest that waits since "+w.cell(s.OldestUnknown))
-	outbox := given(s.OutboxDead != nil, cmp.Or(some(valueOf(s.OutboxDead), "dead message"), "no dead messages"))
+	outbox := given(s.OutboxDead != nil, cmp.Or(some(valueOf(s.OutboxDead), "dead message"), "no dead messages")) +
+		given(s.OutboxUnread, "not known: it could not be read")
 	cache := ""
 	if s.Cache != nil {
 		cache = health(s.Cache)

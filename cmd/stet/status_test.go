@@ -182,6 +182,12 @@ func TestStatusOfRecordsThatCannotBeRead(t *testing.T) {
 		strings.Contains(screen, "none") || !strings.Contains(text, "unknown outcomes, which could not be read") {
 		t.Errorf("%d %s%s", status, screen, text)
 	}
+	s = admin.Status{OutboxUnread: true, Store: admin.Health{OK: true}}
+	at = documents(t, map[string]any{"/api/v1/status": s})
+	status, screen, text = ran(t, "status", "--admin", at)
+	if status != exitFindings || !strings.Contains(screen, "outbox   not known: it could not be read") || !strings.Contains(text, "the outbox could not be read") {
+		t.Errorf("%d %s%s", status, screen, text)
+	}
 	if r := (&report{Unread: true}); !strings.Contains(unknowns(r.Unread, 0, 0, 0), "not known") {
 		t.Error("the report says that there are none")
 	}
