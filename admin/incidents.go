@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -75,8 +76,15 @@ func (h *handler) incident(c *call) (any, error) {
 			return in, nil
 		}
 	}
+	if all.More {
+		return nil, notListed
+	}
 	return nil, notFound
 }
+
+// notListed is the answer about an incident that may be there.
+var notListed = &Problem{Status: 404, Code: "not-listed", Title: "This incident is not among those that were looked at",
+	Detail: fmt.Sprintf("The latest %d unknown records are grouped into incidents, and there are more: it may be among the others, or have ended. Find its keys by their cause and route.", maxUnknown)}
 
 // tells orders records by how much they tell of what happened, most first.
 func tells(r *Record) int {

@@ -331,5 +331,9 @@ func TestIncidentsAreBounded(t *testing.T) {
 			t.Errorf("%d keys, as two were asked for", len(few.Keys))
 		}
 		w.ask("GET", "/api/v1/incidents/"+one.ID+"?keys=501", "", 400, nil)
+		var other admin.Problem
+		if w.ask("GET", "/api/v1/incidents/i_0123456789abcdef", "", 404, &other); other.Code != "not-listed" { // O02: it may be among those not looked at
+			t.Errorf("%+v", other)
+		}
 	})
 }

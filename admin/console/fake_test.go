@@ -256,6 +256,10 @@ func (f *fake) show(w http.ResponseWriter, r *http.Request) {
 		}
 		answer(w, doc)
 	case isIncident:
+		if one == "i-beyond" { // as if there were more than are looked at
+			refuse(w, 404, "not-listed", "It may be among the others, or have ended.")
+			return
+		}
 		for _, in := range f.incidents() {
 			if in.ID == one {
 				if most, _ := strconv.Atoi(r.URL.Query().Get("keys")); most > 0 {

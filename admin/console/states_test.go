@@ -40,6 +40,10 @@ func TestIncidentThatEnds(t *testing.T) {
 	if res, page := v.send("POST", "/unknown/i-v1-refunds/snooze", url.Values{"csrf": {csrf}, "id": {lateID}}); res.StatusCode != 200 || !strings.Contains(page, "This incident has ended") {
 		t.Errorf("a form: %d", res.StatusCode)
 	}
+	res, page := v.get("/unknown/i-beyond") // O02
+	if says(t, "one that was not looked at", page, "It may be among the others, or have ended.", "!This incident has ended"); res.StatusCode != 404 {
+		t.Errorf("one that was not looked at: %d", res.StatusCode)
+	}
 }
 
 // Only those that wait are counted as unknown. Of an incident, a filter counts those that it is

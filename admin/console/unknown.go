@@ -180,11 +180,11 @@ func (p *page) incident() error {
 		Live: 5, D: d})
 }
 
-// ended draws that an incident is over, where err says so: the page is read again until it
-// is, and links to it stay where they were sent. It is no error: a page that cannot be read again
+// ended draws that an incident is over, where err says so, which is another thing than that it was
+// not looked at: the page is read again until it is, and links to it stay where they were sent. It is no error: a page that cannot be read again
 // would go on to show keys that have been settled.
 func (p *page) ended(err error) error {
-	if bad, is := errors.AsType[*problem](err); !is || bad.Status != http.StatusNotFound {
+	if bad, is := errors.AsType[*problem](err); !is || bad.Code != "not-found" {
 		return err
 	}
 	return p.render(http.StatusOK, "unknown", view{Title: "This incident has ended",
