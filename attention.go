@@ -247,16 +247,39 @@ func (o *Operator) Probed(ctx context.Context, h *Head, p LastProbe, n *Note) (H
 	if max(len(p.Found), len(p.Evidence)) > MaxRemark {
 		return Head{}, fmt.Errorf("stet: Probed: each of its texts has at most %d bytes", MaxRemark)
 	}
-	fence := h.Fence()
-	return o.e.rewrite(ctx, h.ID, 0, n, "probed", func(h *Head, _ *Body) (*Body, error) {
-		if h.Fence() != fence {
-			return nil, ErrOtherRun
+	call := detach(ctx, o.e.cfg.StoreTimeout)
+	defer call.release()
+	call.most = 0 // no body is read for this
+	for range tries {
+		have, err := o.e.look(call, h.ID)
+		if err != nil {
+			return Head{}, fmt.Errorf("stet: probed: %w", err)
 		}
-		return nil, h.attend(func(a *attention) {
-			if p.final() || !a.Probe.final() {
-				p.At = h.AsOf.UTC()
-				a.Probe = &p
+		next := have.Head
+		next.Version, next.Note = newVersion(), n
+		if next.Fence() != h.Fence() {
+			err = ErrOtherRun
+		} else {
+			err = next.attend(func(a *attention) {
+				if p.final() || !a.Probe.final() {
+					p.At = have.AsOf.UTC()
+					a.Probe = &p
+				}
+			})
+		}
+		if err != nil {
+			return have.Head, fmt.Errorf("stet: probed: %w", err)
+		}
+		got, err := o.e.replace(call, have.Version, next, nil)
+		switch {
+		case err == nil:
+			if have.State != Unknown {
+				o.e.moved(&got, have.origin(), "operator")
 			}
-		})
-	})
+			return got, nil
+		case !errors.Is(err, ErrStale):
+			return got, fmt.Errorf("stet: probed: %w", err)
+		}
+	}
+	return Head{}, fmt.Errorf("stet: probed: %w: it kept changing", ErrStale)
 }

@@ -50,8 +50,8 @@ type Resolution struct {
 	Settle time.Duration
 	// Now frees a key without waiting: before Settle is over ([ErrNotSettled]), and while the
 	// handler has not returned ([ErrAttended]). Override also goes against an answer that came too
-	// late ([ErrContradicted]) and what a probe has found ([ErrFound]), which no waiting cures. Both are for operators who have seen what
-	// speaks against it; the history keeps that with the evidence.
+	// late ([ErrContradicted]) and what a probe has found ([ErrFound]), which no waiting cures. Both are
+	// for operators who have seen what speaks against it; the history keeps that with the evidence.
 	Now, Override bool
 }
 
@@ -76,9 +76,9 @@ type Resolution struct {
 // nothing here, and is told as [DoubleEffect].
 //
 // That nothing happened is not believed against what the record knows. The error is
-// [ErrContradicted] if a late answer says otherwise, [ErrFound] if a probe has, [ErrAttended] while the handler has not
-// returned, or may still come back to say so, and [ErrNotSettled] until r.Settle after that; the
-// returned Head is the record's.
+// [ErrContradicted] if a late answer says otherwise, [ErrFound] if a probe has, [ErrAttended] while
+// the handler has not returned, or may still come back to say so, and [ErrNotSettled] until r.Settle
+// after that; the returned Head is the record's.
 //
 // On a store that is a [Historian], a note with a Notice changes a record once: a second time is
 // [ErrKnown], whatever became of the record since.
@@ -230,13 +230,6 @@ func (e *Engine) change(
 	if blank(n.Who) || blank(n.Why) {
 		return Head{}, ErrNoReason
 	}
-	return e.rewrite(ctx, id, version, &n, verb, edit)
-}
-
-// rewrite is change with a note, or without one, which leaves no entry in the history.
-func (e *Engine) rewrite(
-	ctx context.Context, id ID, version Version, n *Note, verb string, edit func(h *Head, b *Body) (*Body, error),
-) (Head, error) {
 	call := detach(ctx, e.cfg.StoreTimeout)
 	defer call.release()
 	var fence int64 // of the attempt that was decided on: a write of this change may have landed, and another have begun since
@@ -249,10 +242,7 @@ func (e *Engine) rewrite(
 			return r.Head, fmt.Errorf("stet: %s: %w: another attempt has begun", verb, ErrStale)
 		}
 		// After the record: a notice that is taken meanwhile gives it another version.
-		known := false
-		if n != nil {
-			known, err = e.known(call, id, n.Notice)
-		}
+		known, err := e.known(call, id, n.Notice)
 		switch {
 		case err != nil:
 			return Head{}, fmt.Errorf("stet: %s: %w", verb, err)
@@ -261,11 +251,8 @@ func (e *Engine) rewrite(
 		case version != 0 && r.Version != version:
 			return r.Head, ErrStale
 		}
-		next := r.Head
-		if next.Version, next.Note = newVersion(), nil; n != nil {
-			note := *n
-			next.Note = &note
-		}
+		next, note := r.Head, n
+		next.Version, next.Note = newVersion(), &note
 		body, err := edit(&next, &r.Body)
 		if err != nil {
 			return r.Head, fmt.Errorf("stet: %s: %w", verb, err)

@@ -28,7 +28,7 @@ var pressing = map[string]func(s *admin.Status) string{
 		}
 		return some(s.Waiting, "unknown outcome")
 	},
-	"dead":   func(s *admin.Status) string { return some(s.Dead, "dead letter") },
+	"dead": func(s *admin.Status) string { return some(s.Dead, "dead letter") },
 	"outbox": func(s *admin.Status) string {
 		if s.OutboxUnread {
 			return "the outbox could not be read"
