@@ -39,8 +39,9 @@ type Release struct {
 	// not-settled.
 	Code string `json:"code"`
 	Why  string `json:"why"` // in a sentence
-	// Proven says that a trace was looked for and none was found: many are released at once only then.
-	Proven bool `json:"proven"`
+	// Many says that it may be released together with others: it has settled, and a trace was looked
+	// for and not found.
+	Many bool `json:"many"`
 	// From, of what is not settled, is from when it may be released.
 	From time.Time `json:"from,omitzero"`
 	// Role is what it takes to release it now; "" means that no role may. What may not be released

@@ -115,7 +115,7 @@ func (h *handler) mayRelease(head *stet.Head) *Release {
 	if !known {
 		return nil
 	}
-	r := &Release{May: ruling.May(), Proven: ruling.Proven(), Code: string(ruling), Why: is.why, With: is.with}
+	r := &Release{May: ruling.May(), Many: ruling.Many(), Code: string(ruling), Why: is.why, With: is.with}
 	switch {
 	case r.May:
 		r.Role = Operator.String()

@@ -75,7 +75,7 @@ func TestReleaseIsAsTheOutlookSays(t *testing.T) {
 		}{
 			{"found", admin.Release{Code: "found", Role: "admin", With: "override"}, "contradicted"},
 			{"late", admin.Release{Code: "late-answer", Role: "admin", With: "override"}, "contradicted"},
-			{"missing", admin.Release{May: true, Proven: true, Code: "no-trace", Role: "operator"}, ""},
+			{"missing", admin.Release{May: true, Many: true, Code: "no-trace", Role: "operator"}, ""},
 			{"fresh", admin.Release{May: true, Code: "settled", Role: "operator"}, ""},
 		} {
 			is := w.outlook(c.key)

@@ -65,7 +65,7 @@ func (r *run) do(ctx context.Context, have *stet.Record) (stet.Head, error) {
 		return op.Hand(ctx, have.ID, have.Version, o.To, o.Note)
 	case Release:
 		ruling := (reconcile.Plan{Settle: o.Settle}).Release(&have.Head)
-		if ruling.May() && !ruling.Proven() && !o.Now && !o.Override {
+		if ruling.May() && !ruling.Many() && !o.Now && !o.Override {
 			return have.Head, errUnproven
 		}
 		of := stet.Execution{Fence: have.Fence(), Version: have.Version}

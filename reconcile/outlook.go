@@ -138,9 +138,9 @@ func (r Release) May() bool {
 	return r == ReleaseNoTrace || r == ReleaseSettled || r == ReleaseUndecided || r == ReleaseUnprovable
 }
 
-// Proven reports whether a trace was looked for, once the record had settled, and none was found. Of
-// many records at once only those are released: people do not look at each.
-func (r Release) Proven() bool { return r == ReleaseNoTrace }
+// Many reports whether the record may be released together with others, of which people do not look
+// at each: it has settled, and a trace was looked for and not found.
+func (r Release) Many() bool { return r == ReleaseNoTrace }
 
 // Release rules on a record as it was read. What stands in the way for good goes before what time
 // cures.

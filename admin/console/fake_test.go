@@ -142,7 +142,7 @@ func (f *fake) ruled(r *admin.Record) admin.Record {
 	case o.SettledAt.After(f.now):
 		o.Release = &admin.Release{Code: "not-settled", Why: "The attempt ended only just now.", From: o.SettledAt, With: "voided"}
 	case found == "missing":
-		o.Release = &admin.Release{May: true, Proven: true, Code: "no-trace", Why: "It has settled, and the last probe found no trace of it."}
+		o.Release = &admin.Release{May: true, Many: true, Code: "no-trace", Why: "It has settled, and the last probe found no trace of it."}
 	default:
 		o.Release = &admin.Release{May: true, Code: "undecided", Why: "It has settled, and the last probe could not tell: ask again."}
 	}

@@ -130,7 +130,7 @@ func (p *page) whyNot(do bulk.Action, r *admin.Record) string {
 	}
 	switch do {
 	case bulk.Release:
-		if can := p.mayRelease(r); !can.Proven {
+		if can := p.mayRelease(r); !can.Many {
 			return can.Why
 		}
 	case bulk.Resolve:

@@ -109,7 +109,7 @@ func (p *page) loaded(g *group, keys []admin.Record) {
 		a := keys[i].Outlook.Release
 		switch {
 		case a == nil:
-		case a.Proven:
+		case a.Many:
 			g.May = true
 		case p.Future(a.From) && (from.IsZero() || a.From.Before(from)):
 			from = a.From

@@ -154,7 +154,7 @@ func (r *record) next(where string) string {
 	switch {
 	case r.Late != nil:
 		return "stet keys resolve " + id + " --as late-answer --reason TEXT"
-	case r.Outlook != nil && r.Outlook.Release != nil && r.Outlook.Release.Proven:
+	case r.Outlook != nil && r.Outlook.Release != nil && r.Outlook.Release.Many:
 		return "stet keys release " + id + " --reason TEXT, if nothing happened; stet keys resolve " + id +
 			" --completed --status N --reason TEXT, if it did"
 	case r.Outlook != nil && r.Outlook.Release != nil && r.Outlook.Release.May: // what may have happened is not suggested to be freed first
