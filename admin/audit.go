@@ -69,10 +69,13 @@ func (h *handler) audit(c *call) (any, error) {
 			switch {
 			case errors.Is(err, stet.ErrUnsupported):
 				return nil, "", noHistory
-			case err != nil && !further:
-				return nil, "", h.historyFailed(ctx, f.HistoryQuery)
-			case err != nil:
+			case err != nil && further: // the cursor is the store's own
 				return nil, "", unavailable
+			case err != nil:
+				return nil, "", wrongCursor(after, func() error {
+					_, _, err := h.engine.Operator().History(ctx, stet.HistoryQuery{Limit: 1})
+					return err
+				})
 			case len(changes) > 0 && changes[len(changes)-1].At.Before(f.since):
 				next = ""
 			}
@@ -83,17 +86,6 @@ func (h *handler) audit(c *call) (any, error) {
 		return nil, err
 	}
 	return paged("entries", changes, next, h.entry), nil
-}
-
-// historyFailed tells a cursor that is none from a store that does not answer, as listFailed does.
-func (h *handler) historyFailed(ctx context.Context, q stet.HistoryQuery) error {
-	if q.After != "" {
-		q.After, q.Limit = "", 1
-		if _, _, err := h.engine.Operator().History(ctx, q); err == nil {
-			return badParameter("cursor", "it is not from this store; start without one")
-		}
-	}
-	return unavailable
 }
 
 func (f *auditFilter) selects(c *stet.Change) bool {

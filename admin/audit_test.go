@@ -5,14 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/internal/execution"
+	"github.com/stet-dev/stet/internal/rest"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -39,13 +43,14 @@ func (d *desk) entries(query string) (all []admin.Entry) {
 type watched struct {
 	*memstore.Store
 	refuse, away error
-	pages        atomic.Int64 // of the history that were asked for
+	pages        atomic.Int64  // of the history that were asked for
+	takes        time.Duration // each of them
 }
 
 func (s *watched) History(ctx context.Context, q stet.HistoryQuery) ([]stet.Change, string, error) {
 	s.pages.Add(1)
-	if _, bounded := ctx.Deadline(); !bounded {
-		return nil, "", errors.New("it is read without an end")
+	if s.takes > 0 && !rest.For(ctx, s.takes) {
+		return nil, "", ctx.Err()
 	}
 	if s.away != nil {
 		return nil, "", s.away
@@ -189,4 +194,29 @@ func TestAuditPageOfFewScopes(t *testing.T) { // Y10
 	if n := s.pages.Load(); n != 20 || len(page["entries"].([]any)) != 0 || page["next_cursor"] == "" {
 		t.Errorf("%d pages of the store were read, and the next is %q", n, page["next_cursor"])
 	}
+}
+
+// A page of the audit trail has an end, however slow the store is.
+func TestAuditPageOfASlowStore(t *testing.T) { // Y10
+	synctest.Test(t, func(t *testing.T) {
+		bound := admin.NewToken("tina", "tina-token", admin.Viewer)
+		bound.Scopes = []string{"t1", "t2"}
+		s := &watched{Store: memstore.New(memstore.Config{}), takes: time.Second}
+		e, err := stet.New(s, stet.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 1000 {
+			if err := s.Append(t.Context(), stet.Change{ID: stet.ID{Scope: "other", Key: "k"}, Note: stet.Note{Who: "w", Action: "note", Why: fmt.Sprint(i)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := httptest.NewRequest("GET", "http://localhost/api/v1/audit?limit=20", nil)
+		r.Header.Set("Authorization", "Bearer tina-token")
+		w, began := httptest.NewRecorder(), time.Now()
+		admin.New(e, admin.Config{Tokens: only(bound)}).ServeHTTP(w, r)
+		if took := time.Since(began); w.Code != 503 || took != 15*time.Second {
+			t.Errorf("%d after %s: %s", w.Code, took, w.Body)
+		}
+	})
 }

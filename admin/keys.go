@@ -84,11 +84,18 @@ func (h *handler) listFailed(ctx context.Context, q stet.Query, err error) error
 	if errors.Is(err, stet.ErrUnsupported) {
 		return unlisted
 	}
-	if q.After != "" {
+	return wrongCursor(q.After, func() error {
 		q.After, q.Limit = "", 1
-		if _, _, err := h.engine.Operator().List(ctx, q); err == nil {
-			return badParameter("cursor", "it is not from this store; start without one")
-		}
+		_, _, err := h.engine.Operator().List(ctx, q)
+		return err
+	})
+}
+
+// wrongCursor is the problem of a page that could not be read: its cursor is none if the store
+// answers without it.
+func wrongCursor(after string, without func() error) error {
+	if after != "" && without() == nil {
+		return badParameter("cursor", "it is not from this store; start without one")
 	}
 	return unavailable
 }

@@ -72,7 +72,7 @@ var causes = []cause{
 	{stet.ErrFound, "found", "a probe said that it happened: resolve it, or ask again"},
 	{errMoved, wordMoved, "others have changed it since it was chosen: it is as they left it"},
 	{reconcile.ErrNotKnown, wordSilent, "neither a late answer nor its last probe says what happened: ask about it, or resolve it by itself"},
-	{errUnproven, "unproven", "no probe has looked for a trace of it and found none: ask about it, or release it by itself"},
+	{errUnproven, "unproven", "nothing proves that it did not happen: no probe has found that out, or no trace is no proof here; look at it, and release it by itself"},
 	{stet.ErrKeptLonger, "kept-longer", "its result is kept for longer already, and extend only lengthens"},
 	{errPast, "past", "the instant it was to be snoozed until was over"},
 	{errUnable, "no-probe", "no probe is configured where the job ran: set reconcile.probe.url"},

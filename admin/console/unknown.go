@@ -181,8 +181,8 @@ func (p *page) incident() error {
 }
 
 // ended draws that an incident is over, where err says so, which is another thing than that it was
-// not looked at: the page is read again until it is, and links to it stay where they were sent. It is no error: a page that cannot be read again
-// would go on to show keys that have been settled.
+// not looked at: the page is read again until it is, and links to it stay where they were sent. It is
+// no error: a page that cannot be read again would go on to show keys that have been settled.
 func (p *page) ended(err error) error {
 	if bad, is := errors.AsType[*problem](err); !is || bad.Code != "not-found" {
 		return err
