@@ -30,6 +30,9 @@ type Config struct {
 	Tokens []Token
 	// Refused is called for each wrong token, such as to count it; nil means no call.
 	Refused func()
+	// Throttle slows down who shows wrong tokens; nil means one of the handler's own. A handler that
+	// takes the place of another takes over its Throttle, and so goes on with its waits.
+	Throttle *Throttle
 	// Hosts are names that the Host header may have besides localhost and IP addresses. Any other
 	// name is refused, because a page elsewhere could point its own name here (DNS rebinding).
 	Hosts []string
@@ -91,7 +94,6 @@ type handler struct {
 	Config
 	mux     *http.ServeMux
 	foreign http.CrossOriginProtection // knows the pages of other origins; programs send none
-	guesses guesses
 	cursors sealed.Cursors
 
 	readings readings
@@ -104,7 +106,7 @@ func New(e *stet.Engine, c Config) http.Handler {
 		return unusable(err)
 	}
 	c.Log, c.Who = cmp.Or(c.Log, slog.New(slog.DiscardHandler)), cmp.Or(c.Who, "loopback")
-	c.Settle = cmp.Or(c.Settle, reconcile.DefaultSettle)
+	c.Settle, c.Throttle = cmp.Or(c.Settle, reconcile.DefaultSettle), cmp.Or(c.Throttle, new(Throttle))
 	h := &handler{engine: e, Config: c, cursors: cursorsOf(c.Tokens), mux: http.NewServeMux(),
 		sweeping: make(chan struct{}, 1)}
 	h.mount()

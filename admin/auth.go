@@ -35,7 +35,7 @@ func (h *handler) login(c *call) error {
 		return unauthenticated
 	}
 	t, right := h.match(shown)
-	wait, audit := h.guesses.take(sender(c.Request), right)
+	wait, audit := h.Throttle.take(sender(c.Request), right)
 	switch {
 	case wait > 0:
 		p, s := *tooManyLogins, strconv.Itoa(int((wait+time.Second-1)/time.Second))

@@ -316,6 +316,34 @@ func TestWrongTokensAreSlowed(t *testing.T) { // D11
 	})
 }
 
+// A handler with the Throttle of the one before it goes on with its waits, and with its entries in
+// the audit trail; one without begins anew.
+func TestWaitsOutliveAHandler(t *testing.T) { // D11
+	synctest.Test(t, func(t *testing.T) {
+		a := newAsker(t)
+		conf := admin.Config{Tokens: tokensOfAda, Throttle: new(admin.Throttle)}
+		for _, looked := range []int{4, 1, 0} {
+			a.Handler = admin.New(a.engine, conf)
+			for range looked {
+				if w := a.ask("192.0.2.1:9", wrong); w.Code != 401 {
+					t.Errorf("it has to wait already: %d", w.Code)
+				}
+			}
+		}
+		if w := a.ask("192.0.2.1:9", wrong); w.Code != 429 || w.Header().Get("Retry-After") != "1" {
+			t.Errorf("after five at the handlers before: %d %v", w.Code, w.Header())
+		}
+		if n := len(a.audited(t)); n != 1 {
+			t.Errorf("%d entries of one minute", n)
+		}
+		conf.Throttle = nil
+		a.Handler = admin.New(a.engine, conf)
+		if w := a.ask("192.0.2.1:9", wrong); w.Code != 401 {
+			t.Errorf("a handler of its own: %d", w.Code)
+		}
+	})
+}
+
 // The trail has one entry for an address and a minute, and a bounded number for all of them;
 // nothing else grows either.
 func TestRefusedLoginsDoNotFillTheStore(t *testing.T) { // D11

@@ -52,6 +52,7 @@ type app struct {
 	secure  certificates      // to operators
 	admins  exchanged         // serves operators
 	signed  *console.Sessions // operators who have signed in: a reload leaves them in
+	waits   admin.Throttle    // of who shows wrong tokens: a reload ends none
 	notices exchanged         // takes notices, where they have a listener of their own
 	hook    *hookServer       // nil: none of its own
 	watch   *storeWatch       // nil: nothing of it can change
@@ -184,7 +185,7 @@ func (a *app) operators(conf *config.Config, asked *reconcile.Reconciler, notice
 		Figures: a.board.Figures, Asking: a.board.Asking, Health: a.health,
 		Warnings: func() []admin.Warning { return a.told.Load().warnings },
 		Settings: func() []admin.Setting { return a.told.Load().settings },
-		Tokens:   tokens, Refused: a.metrics.LoginRefused,
+		Tokens:   tokens, Refused: a.metrics.LoginRefused, Throttle: &a.waits,
 		Hosts: conf.Admin.Hosts, Log: a.log, Webhook: notices, Bulk: a.jobs,
 		Settle: settling(&conf.Reconcile), Reconciler: asked,
 		Outbox:   desk(a.store, a.engine),

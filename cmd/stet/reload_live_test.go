@@ -334,6 +334,32 @@ func TestReloadKeepsLimits(t *testing.T) { // D01
 	until(t, "room", func() bool { return gate.post("large", strings.Repeat("x", 600_000)) == 201 })
 }
 
+// Who has shown so many wrong tokens that it has to wait has to after a reload as well. On a slow
+// machine a wait ends in between: then one more is looked at, and not five.
+func TestReloadKeepsWaits(t *testing.T) { // D01, D11
+	t.Chdir(t.TempDir())
+	const conf = "store: { dsn: 'memory:' }\nadmin: { token_file: token }\n"
+	hold(t, "token", "the-first-token-of-24-bytes")
+	gate := newReloading(t, creating(t), conf)
+	guess := func() (looked, last int) {
+		for ; looked < 20; looked++ {
+			if last = gate.get("/api/v1/keys", "another-token-of-24-bytes"); last != 401 {
+				break
+			}
+		}
+		return looked, last
+	}
+	if looked, last := guess(); looked < 5 || last != 429 {
+		t.Fatalf("%d are looked at, then %d", looked, last)
+	}
+	if said := gate.reload(conf + "policy: { lease_s: 61 }\n"); !slices.Equal(said.live, []string{"policy.lease_s"}) {
+		t.Errorf("the log says\n%s", said.text)
+	}
+	if looked, last := guess(); looked >= 5 || last != 429 {
+		t.Errorf("after a reload %d more are looked at, then %d", looked, last)
+	}
+}
+
 // The time that what runs has at the end is that of the configuration in force, and so are the
 // times of clients.
 func TestReloadTimeouts(t *testing.T) { // D01

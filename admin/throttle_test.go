@@ -10,16 +10,17 @@ import (
 // However many addresses try, so many are remembered: those that did it last.
 func TestGuessersAreBounded(t *testing.T) { // D11
 	synctest.Test(t, func(t *testing.T) {
-		var g guesses
+		var throttle Throttle
 		at := func(i int) netip.Prefix {
 			return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 32)
 		}
 		for i := range maxGuessers + 10 {
-			g.take(at(i), false)
+			throttle.take(at(i), false)
 			time.Sleep(time.Millisecond)
 		}
-		if len(g.from) != maxGuessers || g.from[at(9)] != nil || g.from[at(10)] == nil || g.from[at(maxGuessers+9)] == nil {
-			t.Errorf("%d are remembered", len(g.from))
+		from := throttle.from
+		if len(from) != maxGuessers || from[at(9)] != nil || from[at(10)] == nil || from[at(maxGuessers+9)] == nil {
+			t.Errorf("%d are remembered", len(from))
 		}
 	})
 }

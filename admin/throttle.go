@@ -20,8 +20,15 @@ const (
 	guesserBits6 = 64               // what one holder of IPv6 addresses usually has
 )
 
-// guesses are the wrong tokens of late, by where they came from.
-type guesses struct {
+// Throttle slows down who shows wrong tokens, by address, of IPv6 by network. After five of them no
+// token from there is accepted for a second, and after each further one for twice as long, up to a
+// minute; ten minutes without one end that. It remembers the 4,096 addresses that showed one last,
+// and lets 60 refused logins a minute into the audit trail, one of each address.
+//
+// A process that makes a new handler when its configuration changes hands the same Throttle to each
+// of them, or every change would give away further guesses. The zero value is ready for use. It is
+// safe for concurrent use.
+type Throttle struct {
 	mu      sync.Mutex
 	from    map[netip.Prefix]*guesser
 	audited int // since
@@ -37,10 +44,10 @@ type guesser struct {
 
 // take takes note of an attempt, right or wrong. It returns how long the address has to wait, in
 // which case nothing was decided, and whether this wrong one belongs into the audit trail.
-func (g *guesses) take(from netip.Prefix, right bool) (wait time.Duration, audit bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now, who := time.Now(), g.from[from]
+func (t *Throttle) take(from netip.Prefix, right bool) (wait time.Duration, audit bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now, who := time.Now(), t.from[from]
 	switch {
 	case who != nil && now.Before(who.until):
 		return who.until.Sub(now), false
@@ -48,41 +55,41 @@ func (g *guesses) take(from netip.Prefix, right bool) (wait time.Duration, audit
 		return 0, false
 	case who == nil || now.Sub(who.last) >= forgetAfter:
 		who = &guesser{}
-		g.add(from, who, now)
+		t.add(from, who, now)
 	}
 	who.wrong, who.last = who.wrong+1, now
 	if over := who.wrong - freeGuesses; over >= 0 {
 		who.until = now.Add(min(firstWait<<min(over, 10), longestWait))
 	}
-	return 0, g.audits(who, now)
+	return 0, t.audits(who, now)
 }
 
-func (g *guesses) add(from netip.Prefix, who *guesser, now time.Time) {
-	if g.from == nil {
-		g.from = map[netip.Prefix]*guesser{}
+func (t *Throttle) add(from netip.Prefix, who *guesser, now time.Time) {
+	if t.from == nil {
+		t.from = map[netip.Prefix]*guesser{}
 	}
-	if _, known := g.from[from]; !known && len(g.from) >= maxGuessers {
+	if _, known := t.from[from]; !known && len(t.from) >= maxGuessers {
 		var quiet netip.Prefix
 		last := now
-		for p, other := range g.from {
+		for p, other := range t.from {
 			if !other.last.After(last) {
 				quiet, last = p, other.last
 			}
 		}
-		delete(g.from, quiet)
+		delete(t.from, quiet)
 	}
-	g.from[from] = who
+	t.from[from] = who
 }
 
-func (g *guesses) audits(who *guesser, now time.Time) bool {
-	if now.Sub(g.since) >= auditEvery {
-		g.since, g.audited = now, 0
+func (t *Throttle) audits(who *guesser, now time.Time) bool {
+	if now.Sub(t.since) >= auditEvery {
+		t.since, t.audited = now, 0
 	}
-	if now.Sub(who.audited) < auditEvery || g.audited >= maxAudited {
+	if now.Sub(who.audited) < auditEvery || t.audited >= maxAudited {
 		return false
 	}
 	who.audited = now
-	g.audited++
+	t.audited++
 	return true
 }
 
