@@ -70,7 +70,8 @@
 //	reconcile                            finds out what became of unknown outcomes
 //	reconcile/compare                    compares a service's books with its provider's
 //	bulk                                 changes many records in one job
-//	admin                                the JSON API of operators
+//	operate                              what operators do with the records of an engine
+//	admin                                the same as a JSON API
 //	admin/adminclient                    a client of that API
 //	admin/console                        the pages in front of it
 //	admin/figures                        what requests were told, of all processes on a store

@@ -22,7 +22,7 @@ var layers = []struct {
 	{"internal/", 0}, {"docs/problems", 0},
 	{"store/", 2},
 	{"stethttp", 2}, {"maintenance", 2}, {"reconcile", 2}, {"bulk", 2}, {"flow", 2}, {"outbox", 2}, {"stettest", 4},
-	{"gateway", 3}, {"admin", 3},
+	{"gateway", 3}, {"operate", 3}, {"admin", 4},
 	{"examples/", 5},
 	{"", 1}, // the core
 }

@@ -3,28 +3,25 @@ package admin
 import (
 	"bytes"
 	"cmp"
-	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/docs/problems"
 	"github.com/stet-dev/stet/internal/bounds"
-	"github.com/stet-dev/stet/internal/sealed"
-	"github.com/stet-dev/stet/reconcile"
+	"github.com/stet-dev/stet/operate"
+	"github.com/stet-dev/stet/stethttp"
 )
 
 // Config configures the handler. The zero value serves every record to every client that connects
 // over loopback or through a Unix socket.
 type Config struct {
-	// Title says which installation this is, such as "production eu-1".
-	Title string
-	// TraceURL is the address of a page that shows a trace, with {trace_id} in it.
-	TraceURL string
+	// What the service behind the handler works with; [New] adds the engine. Clients are by default
+	// those of the Policy, and the CursorSecret is made from the Tokens.
+	operate.Config
+
 	// Tokens are the tokens that are accepted. Without any, connections over loopback and through
 	// Unix sockets may do everything, and no others may do anything.
 	Tokens []Token
@@ -41,33 +38,7 @@ type Config struct {
 
 	// Webhook serves POST /hooks/reconcile, such as a [reconcile.Webhook]; nil means 404.
 	Webhook http.Handler
-	// Bulk are the jobs behind /api/v1/bulk; nil means 404. They need [bulk.Jobs.Run], and those
-	// that probe [bulk.Jobs.AskWith].
-	Bulk *bulk.Jobs
-	// Outbox is behind /api/v1/outbox, such as an [outbox.Desk]; nil means that the store has none.
-	Outbox Outbox
 
-	// Settle is how long an attempt has to be over before a record may be released, unless the
-	// operator says now: longer than a call of the handler can be under way. 0 means
-	// [reconcile.DefaultSettle]; with [stet.Never] a record may be released at any time.
-	Settle time.Duration
-	// Reconciler answers POST …/probe, and says how many probes there are of a record; nil means
-	// that no probe is configured, and 409.
-	Reconciler *reconcile.Reconciler
-	// Asking returns the requests that asked about a record in vain since it is unknown, and the
-	// last that did not match it, each nil where there was none. id is the record's; a zero instant
-	// says that it is not unknown. It is called for each record of an incident, and so answers from
-	// memory; nil means that nothing is counted.
-	Asking func(ctx context.Context, id string, unknownSince time.Time) (*Asking, *Mismatch)
-
-	// Figures returns what the processes on this store have counted, such as
-	// [github.com/stet-dev/stet/admin/figures.Board.Figures]; nil means that nothing is counted.
-	Figures func(ctx context.Context) Figures
-	// Health says how the store answers, and the cache, nil if there is none. If Health is nil, the
-	// store is asked.
-	Health func() (store Health, cache *Health)
-	// Warnings returns what should be looked at; nil means nothing.
-	Warnings func() []Warning
 	// Settings returns the effective configuration, for GET /api/v1/config; nil means 404.
 	Settings func() []Setting
 
@@ -82,51 +53,55 @@ type Config struct {
 	// Policy returns what /policy.json publishes, and by which clients are answered; nil means 404,
 	// and that no route is known.
 	Policy func() Policy
-
-	// Log gets an entry whenever a key or a response is revealed and a token is refused; nil means
-	// no log.
-	Log *slog.Logger
 }
 
 // handler serves one engine's records.
 type handler struct {
-	engine *stet.Engine
+	service *operate.Service
 	Config
 	mux     *http.ServeMux
 	foreign http.CrossOriginProtection // knows the pages of other origins; programs send none
-	cursors sealed.Cursors
-
-	readings readings
-	sweeping chan struct{} // holds the one search that may walk the records
 }
 
 // New returns the handler for the records of one engine. It is safe for concurrent use.
 func New(e *stet.Engine, c Config) http.Handler {
-	if err := configBounds.Check(&c); err != nil {
+	c.Who, c.Throttle = cmp.Or(c.Who, "loopback"), cmp.Or(c.Throttle, new(Throttle))
+	c.Engine, c.Log, c.CursorSecret = e, cmp.Or(c.Log, slog.New(slog.DiscardHandler)), sumOf(c.Tokens)
+	if c.Clients == nil && c.Policy != nil {
+		c.Clients = c.clients
+	}
+	service, err := operate.New(c.Config)
+	if err := cmp.Or(configBounds.Check(&c), err); err != nil {
 		return unusable(err)
 	}
-	c.Log, c.Who = cmp.Or(c.Log, slog.New(slog.DiscardHandler)), cmp.Or(c.Who, "loopback")
-	c.Settle, c.Throttle = cmp.Or(c.Settle, reconcile.DefaultSettle), cmp.Or(c.Throttle, new(Throttle))
-	h := &handler{engine: e, Config: c, cursors: cursorsOf(c.Tokens), mux: http.NewServeMux(),
-		sweeping: make(chan struct{}, 1)}
+	h := &handler{service: service, Config: c, mux: http.NewServeMux()}
 	h.mount()
 	return h
 }
 
-// cursorsOf are those that all gateways with the same tokens open, also after a restart. Without
-// tokens none are made.
-func cursorsOf(tokens []Token) sealed.Cursors {
+// sumOf is a secret of all who have the same tokens.
+func sumOf(tokens []Token) []byte {
 	sums := make([][]byte, len(tokens))
 	for i := range tokens {
 		sums[i] = tokens[i].SHA256[:]
 	}
 	slices.SortFunc(sums, bytes.Compare)
-	return sealed.Shared(bytes.Join(sums, nil))
+	return bytes.Join(sums, nil)
+}
+
+// clients are what the clients of a route are told, by the policy.
+func (c *Config) clients(route string) (longest time.Duration, accepted bool) {
+	for _, known := range c.Policy().Routes {
+		if known.Config.Route == route {
+			return known.Config.RetryAfterMax, known.Config.Waiting == stethttp.Accepted
+		}
+	}
+	return 0, false
 }
 
 var configBounds = bounds.For[Config](
-	bounds.Number("Tokens[].Role", int64(Viewer), int64(Admin)),
-	bounds.Duration("Settle", bounds.Short, bounds.Long).OrDefault().Or("stet.Never", stet.Never),
+	bounds.Number("Tokens[].Role", int64(operate.Viewer), int64(operate.Admin)),
+	bounds.Free("Settle", "operate.New checks it"),
 )
 
 // unusable answers whatever it is asked with what is wrong with the [Config].
@@ -155,9 +130,6 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // livez: the process answers.
 func (h *handler) livez(*call) (any, error) { return text(http.StatusOK, "alive"), nil }
 
-// probe names no record. Should a client ever have one of that name, it is read and not looked at.
-var probe = stet.ID{Scope: "stet-readyz", Key: "readyz"}
-
 // readyz: the store answers within its deadline, nothing is known that speaks against it, and the
 // end has not been asked for.
 func (h *handler) readyz(c *call) (any, error) {
@@ -169,7 +141,7 @@ func (h *handler) readyz(c *call) (any, error) {
 			return text(http.StatusServiceUnavailable, why), nil
 		}
 	}
-	if _, err := h.engine.Get(c.Context(), probe); err != nil && !errors.Is(err, stet.ErrNotFound) {
+	if h.service.Ask(c.Context()) != nil {
 		return text(http.StatusServiceUnavailable, "the store does not answer"), nil
 	}
 	return text(http.StatusOK, "ready"), nil
@@ -189,7 +161,12 @@ func as(status int, media string, body []byte) http.Handler {
 	})
 }
 
-func (h *handler) metrics(*call) (any, error) { return h.Metrics, nil }
+func (h *handler) metrics(c *call) (any, error) {
+	if c.who.Bound() {
+		return nil, notFound
+	}
+	return h.Metrics, nil
+}
 
 // hook needs no token: what a provider sends is signed.
 func (h *handler) hook(*call) (any, error) { return h.Webhook, nil }

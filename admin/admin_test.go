@@ -23,6 +23,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/stethttp"
 	"github.com/stet-dev/stet/store/memstore"
 )
@@ -308,8 +309,8 @@ func TestBadParameters(t *testing.T) {
 }
 
 func tokens() []admin.Token {
-	return only(admin.NewToken("vera", "viewer-token", admin.Viewer), admin.NewToken("otto", "operator-token", admin.Operator),
-		admin.NewToken("ada", "admin-token", admin.Admin))
+	return only(admin.NewToken("vera", "viewer-token", operate.Viewer), admin.NewToken("otto", "operator-token", operate.Operator),
+		admin.NewToken("ada", "admin-token", operate.Admin))
 }
 
 // only is who may ask.
@@ -519,7 +520,7 @@ func TestPolicy(t *testing.T) {
 func TestParseTokens(t *testing.T) {
 	sum := "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" // of "test"
 	got, err := admin.ParseTokens([]byte(`{"b":{"sha256":"` + sum + `","role":"operator"},"a":{"sha256":"` + strings.ToUpper(sum) + `","role":"viewer"}}`))
-	if err != nil || !reflect.DeepEqual(got, []admin.Token{admin.NewToken("a", "test", admin.Viewer), admin.NewToken("b", "test", admin.Operator)}) {
+	if err != nil || !reflect.DeepEqual(got, []admin.Token{admin.NewToken("a", "test", operate.Viewer), admin.NewToken("b", "test", operate.Operator)}) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for _, bad := range []string{

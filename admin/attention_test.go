@@ -10,6 +10,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 )
 
 func TestSnoozeAndHand(t *testing.T) {
@@ -18,37 +19,37 @@ func TestSnoozeAndHand(t *testing.T) {
 		c := w.unknown("s", "k", "", "timeout")
 		path := "/api/v1/keys/" + w.engine.Tag(c.ID())
 		now := time.Now().UTC()
-		var doc admin.Record
+		var doc operate.Record
 		w.ask("POST", path+"/snooze", fmt.Sprintf(`{"for_s":1800,"reason":"the bank looks","if_version":"%d"}`, w.head(c.ID()).Version), 200, &doc)
-		want := admin.Snooze{Until: now.Add(30 * time.Minute), Who: "kim@desk", Reason: "the bank looks"}
+		want := operate.Snooze{Until: now.Add(30 * time.Minute), Who: "kim@desk", Reason: "the bank looks"}
 		if doc.Snooze == nil || *doc.Snooze != want || doc.State != "unknown" {
 			t.Errorf("%+v", doc)
 		}
-		doc = admin.Record{}
+		doc = operate.Record{}
 		w.ask("POST", path+"/hand", `{"to":" ben ","note":"yours"}`, 200, &doc)
-		if doc.With == nil || *doc.With != (admin.Handover{To: "ben", Who: "kim@desk", Note: "yours", At: now}) || doc.Snooze == nil {
+		if doc.With == nil || *doc.With != (operate.Handover{To: "ben", Who: "kim@desk", Note: "yours", At: now}) || doc.Snooze == nil {
 			t.Errorf("%+v", doc)
 		}
 		w.probed(c.ID(), time.Hour)
-		doc = admin.Record{}
+		doc = operate.Record{}
 		if w.ask("GET", path, "", 200, &doc); doc.With == nil || doc.Snooze == nil || *doc.Snooze != want {
 			t.Errorf("after a probe: %+v", doc)
 		}
 		time.Sleep(30 * time.Minute)
-		doc = admin.Record{}
+		doc = operate.Record{}
 		if w.ask("GET", path, "", 200, &doc); doc.Snooze != nil || doc.With == nil {
 			t.Errorf("after half an hour: %+v", doc)
 		}
 		until, _ := json.Marshal(time.Now().Add(time.Hour))
-		doc = admin.Record{}
+		doc = operate.Record{}
 		if w.ask("POST", path+"/snooze", `{"until":`+string(until)+`,"reason":"lunch"}`, 200, &doc); doc.Snooze == nil || !doc.Snooze.Until.Equal(time.Now().Add(time.Hour)) {
 			t.Errorf("%+v", doc.Snooze)
 		}
-		doc = admin.Record{}
+		doc = operate.Record{}
 		if w.ask("POST", path+"/snooze", `{"for_s":0}`, 200, &doc); doc.Snooze != nil {
 			t.Errorf("it was woken: %+v", doc.Snooze)
 		}
-		var trail struct{ Entries []admin.Entry }
+		var trail struct{ Entries []operate.Entry }
 		w.ask("GET", "/api/v1/audit", "", 200, &trail)
 		var did []string
 		for _, e := range trail.Entries {
@@ -58,7 +59,7 @@ func TestSnoozeAndHand(t *testing.T) {
 			t.Errorf("the audit trail has %s", got)
 		}
 		w.ask("POST", path+"/resolve", `{"outcome":"completed","status":201,"reason":"found it"}`, 200, nil)
-		doc = admin.Record{}
+		doc = operate.Record{}
 		if w.ask("GET", path, "", 200, &doc); doc.With != nil || doc.Snooze != nil {
 			t.Errorf("it is not unknown any more: %+v", doc)
 		}

@@ -17,17 +17,18 @@ import (
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/internal/execution"
 	"github.com/stet-dev/stet/internal/rest"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
 // entries reads the whole audit trail that a query selects, page by page.
-func (d *desk) entries(query string) (all []admin.Entry) {
+func (d *desk) entries(query string) (all []operate.Entry) {
 	d.Helper()
 	for cursor := ""; ; {
 		res, body := d.get("/api/v1/audit?" + query + "&cursor=" + url.QueryEscape(cursor))
 		var page struct {
-			Entries []admin.Entry `json:"entries"`
-			Next    string        `json:"next_cursor"`
+			Entries []operate.Entry `json:"entries"`
+			Next    string          `json:"next_cursor"`
 		}
 		if err := json.Unmarshal([]byte(body), &page); err != nil || res.StatusCode != 200 {
 			d.Fatalf("%s: %d %s", query, res.StatusCode, body)
@@ -111,8 +112,8 @@ func TestRevealIsAuditedFirst(t *testing.T) { // D02
 }
 
 func TestAuditIsFiltered(t *testing.T) { // D02
-	d := newDesk(t, admin.Config{Tokens: only(admin.NewToken("all", "token-of-all", admin.Admin), scoped(admin.NewToken("one", "token-of-s", admin.Admin), "s"),
-		scoped(admin.NewToken("two", "token-of-two", admin.Admin), "s", "x*"))}, nil)
+	d := newDesk(t, admin.Config{Tokens: only(admin.NewToken("all", "token-of-all", operate.Admin), scoped(admin.NewToken("one", "token-of-s", operate.Admin), "s"),
+		scoped(admin.NewToken("two", "token-of-two", operate.Admin), "s", "x*"))}, nil)
 	var first stet.ID
 	for i := range 6 {
 		id := d.unknown(fmt.Sprint("k", i))
@@ -180,7 +181,7 @@ func TestAuditPageOfAStoreThatIsAway(t *testing.T) { // Y9
 
 // One page for a token of several scopes reads a bounded part of what others have.
 func TestAuditPageOfFewScopes(t *testing.T) { // Y10
-	bound := admin.NewToken("tina", "tina-token", admin.Viewer)
+	bound := admin.NewToken("tina", "tina-token", operate.Viewer)
 	bound.Scopes = []string{"t1", "t2"}
 	s := &watched{Store: memstore.New(memstore.Config{})}
 	d := newDesk(t, admin.Config{Tokens: only(bound)}, s)
@@ -199,7 +200,7 @@ func TestAuditPageOfFewScopes(t *testing.T) { // Y10
 // A page of the audit trail has an end, however slow the store is.
 func TestAuditPageOfASlowStore(t *testing.T) { // Y10
 	synctest.Test(t, func(t *testing.T) {
-		bound := admin.NewToken("tina", "tina-token", admin.Viewer)
+		bound := admin.NewToken("tina", "tina-token", operate.Viewer)
 		bound.Scopes = []string{"t1", "t2"}
 		s := &watched{Store: memstore.New(memstore.Config{}), takes: time.Second}
 		e, err := stet.New(s, stet.Config{})

@@ -3,7 +3,6 @@ package admin
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -13,20 +12,21 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/operate"
 )
 
-// principal is who asks.
-type principal struct {
-	name   string
-	role   Role
-	scopes []string // as in [Token]
-}
+var (
+	notFound        = &operate.Problem{Status: 404, Code: "not-found", Title: "There is no such thing", Detail: "It does not exist, or it is out of reach."}
+	unauthenticated = &operate.Problem{Status: 401, Code: "unauthenticated", Title: "Authentication is needed", Detail: "Send Authorization: Bearer and a token."}
+	wrongToken      = &operate.Problem{Status: 401, Code: "unauthenticated", Title: "The token was refused", Detail: "It is none that is known here, or it has expired."}
+	tooManyLogins   = &operate.Problem{Status: 429, Code: "too-many-logins", Title: "Too many wrong tokens", Retryable: true}
+	notJSON         = &operate.Problem{Status: 415, Code: "not-json", Title: "A change is sent as JSON", Detail: "Send Content-Type: application/json."}
+)
 
 // login finds out who makes the call. Its error says why the call is refused.
 func (h *handler) login(c *call) error {
 	if len(h.Tokens) == 0 && local(c.Request) {
-		c.who = principal{name: h.Who, role: Admin}
+		c.who = operate.Caller{Name: h.Who, Role: operate.Admin}
 		return nil
 	}
 	shown := c.Header.Get("Authorization")
@@ -38,16 +38,16 @@ func (h *handler) login(c *call) error {
 	wait, audit := h.Throttle.take(sender(c.Request), right)
 	switch {
 	case wait > 0:
-		p, s := *tooManyLogins, strconv.Itoa(int((wait+time.Second-1)/time.Second))
-		c.header.Set("Retry-After", s)
-		p.Detail = "Wrong tokens came from this address: the next one is looked at in " + s + " s."
+		p := *tooManyLogins
+		p.RetryAfter = strconv.Itoa(int((wait + time.Second - 1) / time.Second))
+		p.Detail = "Wrong tokens came from this address: the next one is looked at in " + p.RetryAfter + " s."
 		return &p
 	case !right:
 		h.refused(c.Request, t, audit)
 		c.header.Set("WWW-Authenticate", realm+`, error="invalid_token"`)
 		return wrongToken
 	}
-	c.who = principal{t.Name, t.Role, t.Scopes}
+	c.who = operate.Caller{Name: t.Name, Role: t.Role, Scopes: t.Scopes}
 	return nil
 }
 
@@ -82,12 +82,8 @@ func (h *handler) refused(r *http.Request, t Token, audit bool) {
 		log = append(log, slog.String("token", t.Name))
 	}
 	h.Log.LogAttrs(r.Context(), slog.LevelWarn, "a login was refused", log...)
-	if !audit {
-		return
-	}
-	err := h.engine.Operator().Audit(r.Context(), stet.ID{}, stet.Note{Who: from, Action: actionLoginRefused, Why: why, Evidence: t.Name})
-	if err != nil && !errors.Is(err, stet.ErrUnsupported) {
-		h.Log.LogAttrs(r.Context(), slog.LevelWarn, "a refused login is not in the audit trail: the store did not answer", slog.String("remote", from))
+	if audit {
+		h.service.LoginRefused(r.Context(), from, why, t.Name)
 	}
 }
 
@@ -106,11 +102,6 @@ func address(r *http.Request) netip.Addr {
 	return at.Addr().Unmap()
 }
 
-// lacks is the answer to who needs another role.
-func lacks(who principal, needed Role) error {
-	return forbidden("This takes the role " + needed.String() + "; " + who.name + " has the role " + who.role.String() + ".")
-}
-
 // knownHost refuses names that anybody could point at this address.
 func (h *handler) knownHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -124,38 +115,6 @@ func (h *handler) knownHost(host string) bool {
 	return is("localhost") || slices.ContainsFunc(h.Hosts, is)
 }
 
-// allows reports whether what is in the scope exists for p. What belongs to no scope, such as a
-// refused login, has the empty one.
-func (p principal) allows(s stet.Scope) bool {
-	return !p.bound() || slices.ContainsFunc(p.scopes, func(bound string) bool {
-		if prefix, more := strings.CutSuffix(bound, "*"); more {
-			return strings.HasPrefix(string(s), prefix) && s != ""
-		}
-		return bound == string(s)
-	})
-}
-
-// bound reports whether p may see some scopes only.
-func (p principal) bound() bool { return len(p.scopes) > 0 }
-
-// only fills in the one scope that p may see, if it is known by name, where a list names none: it
-// is then asked for that alone, and needs no filter.
-func (p principal) only(scope *stet.Scope) {
-	if *scope == "" && len(p.scopes) == 1 && !strings.HasSuffix(p.scopes[0], "*") {
-		*scope = stet.Scope(p.scopes[0])
-	}
-}
-
-// within fills in the one scope that p may see where a list names none. Where it names one that is
-// out of reach it says so: an empty list would read as if nothing were wrong there. It says the
-// same whether there is such a scope or not.
-func (p principal) within(scope *stet.Scope) error {
-	if p.only(scope); *scope != "" && !p.allows(*scope) {
-		return forbidden(p.name + " is bound to other scopes: name one of those, or none.")
-	}
-	return nil
-}
-
 // Whoami is the answer of GET /api/v1/whoami: whose token the call came with, and what it allows.
 type Whoami struct {
 	Name    string   `json:"name"`
@@ -166,5 +125,5 @@ type Whoami struct {
 
 // whoami answers GET /api/v1/whoami.
 func (h *handler) whoami(c *call) (any, error) {
-	return Whoami{Name: c.who.name, Role: c.who.role.String(), Scopes: c.who.scopes, NoToken: len(h.Tokens) == 0}, nil
+	return Whoami{Name: c.who.Name, Role: c.who.Role.String(), Scopes: c.who.Scopes, NoToken: len(h.Tokens) == 0}, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -31,7 +32,7 @@ func (s *touched) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 func TestEveryChangeHonoursIfBasis(t *testing.T) {
 	s := &touched{Store: memstore.New(memstore.Config{})}
 	e := must(stet.New(s, stet.Config{Pepper: []byte("pepper")}))
-	w := &ward{T: t, engine: e, Handler: admin.New(e, admin.Config{Settle: stet.Never})}
+	w := &ward{T: t, engine: e, Handler: admin.New(e, admin.Config{Config: operate.Config{Settle: stet.Never}})}
 	for i, c := range [][2]string{
 		{"resolve", `"reason":"x","outcome":"completed","status":200`},
 		{"release", `"reason":"x"`},

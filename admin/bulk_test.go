@@ -12,6 +12,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -23,12 +24,12 @@ func newBulkDesk(t *testing.T, c admin.Config) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Bulk, c.Settle = bulk.New(e), stet.Never
+	c.Jobs, c.Settle = bulk.New(e), stet.Never
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = c.Bulk.Run(ctx)
+		_ = c.Jobs.Run(ctx)
 	}()
 	t.Cleanup(func() { stop(); <-ended })
 	return newDesk(t, c, store)
@@ -124,7 +125,7 @@ func TestBulk(t *testing.T) {
 // What it takes for one record it takes for many; and what is in another token's scope is not
 // there.
 func TestBulkRoles(t *testing.T) {
-	bound := admin.NewToken("tina", "tina-token", admin.Admin)
+	bound := admin.NewToken("tina", "tina-token", operate.Admin)
 	bound.Scopes = []string{"t1"}
 	all := append(tokens(), bound)
 	d := newBulkDesk(t, admin.Config{Tokens: only(all...)})
@@ -206,7 +207,7 @@ func TestBadBulk(t *testing.T) {
 
 // A job may name its records by their ids, in place of a filter.
 func TestBulkNamed(t *testing.T) {
-	all, one := admin.NewToken("otto", "token-of-all-scopes", admin.Admin), admin.NewToken("one", "token-of-one-scope", admin.Admin)
+	all, one := admin.NewToken("otto", "token-of-all-scopes", operate.Admin), admin.NewToken("one", "token-of-one-scope", operate.Admin)
 	one.Scopes = []string{"t1", "t3"}
 	d := newBulkDesk(t, admin.Config{Tokens: []admin.Token{all, one}})
 	id := map[string]string{}
@@ -298,9 +299,9 @@ func TestBulkStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bound := admin.NewToken("tina", "tina-token", admin.Admin)
+	bound := admin.NewToken("tina", "tina-token", operate.Admin)
 	bound.Scopes = []string{"t2"}
-	d := newDesk(t, admin.Config{Bulk: bulk.New(e), Tokens: append(tokens(), bound)}, store) // without a process that works on its jobs
+	d := newDesk(t, admin.Config{Config: operate.Config{Jobs: bulk.New(e)}, Tokens: append(tokens(), bound)}, store) // without a process that works on its jobs
 	d.put("t1", "done", func(*stet.Claim) stet.Outcome { return stet.Outcome{Response: stet.Response{Status: 201}} })
 	d.token = "admin-token"
 	status, started := d.bulk("/api/v1/bulk", `{"action":"delete","filter":{"scope":"t1"},"expect":1,"reason":"tests"}`)

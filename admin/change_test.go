@@ -10,6 +10,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 )
 
 // change sends a change, and returns status and body.
@@ -60,7 +61,7 @@ func TestResolveReleaseDelete(t *testing.T) {
 	id := d.unknown("k")
 	status, body := d.change("POST", "/api/v1/keys/s/"+d.engine.Tag(id)+"/resolve",
 		`{"outcome":"completed","status":201,"headers":{"content-type":["text/x"]},"body":"ch_1","evidence":"ch_1","reason":"asked"}`)
-	var doc admin.Record
+	var doc operate.Record
 	if err := json.Unmarshal([]byte(body), &doc); status != 200 || err != nil || doc.State != "completed" || doc.Status != 201 {
 		t.Fatalf("%d %s", status, body)
 	}
@@ -123,7 +124,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 }
 
 func TestRolesOfChanges(t *testing.T) {
-	d := newDesk(t, admin.Config{Tokens: only(admin.NewToken("v", "see", admin.Viewer), admin.NewToken("o", "do", admin.Operator), admin.NewToken("a", "all", admin.Admin))}, nil)
+	d := newDesk(t, admin.Config{Tokens: only(admin.NewToken("v", "see", operate.Viewer), admin.NewToken("o", "do", operate.Operator), admin.NewToken("a", "all", operate.Admin))}, nil)
 	for token, want := range map[string][2]int{"": {401, 401}, "see": {403, 403}, "do": {200, 403}, "all": {200, 204}} {
 		d.token = token
 		d.unknown("k" + token)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/bounds"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -17,7 +18,9 @@ func TestNumbersHaveBounds(t *testing.T) { // K12
 	if err != nil {
 		t.Fatal(err)
 	}
-	valid := func() Config { return Config{Tokens: []Token{NewToken("ops", "a secret of some length", Viewer)}} }
+	valid := func() Config {
+		return Config{Tokens: []Token{NewToken("ops", "a secret of some length", operate.Viewer)}}
+	}
 	bounds.Refuses(t, configBounds, valid, func(c Config) error {
 		w := httptest.NewRecorder()
 		New(e, c).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/livez", nil))

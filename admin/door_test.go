@@ -20,6 +20,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -61,10 +62,10 @@ func TestMarker(t *testing.T) { // D03
 // bound is a desk with records of three tenants, and tokens for some of them.
 func bound(t *testing.T) *desk {
 	d := newDesk(t, admin.Config{Metrics: say("metrics"), Policy: func() admin.Policy { return admin.Policy{} }, Tokens: only(
-		scoped(admin.NewToken("one", "token-of-acme", admin.Admin), "acme"),
-		scoped(admin.NewToken("shops", "token-of-shops", admin.Admin), "shop-*", "other"),
-		scoped(admin.NewToken("each", "token-of-each", admin.Admin), "*"),
-		admin.NewToken("all", "token-of-all", admin.Admin))}, telling{memstore.New(memstore.Config{})})
+		scoped(admin.NewToken("one", "token-of-acme", operate.Admin), "acme"),
+		scoped(admin.NewToken("shops", "token-of-shops", operate.Admin), "shop-*", "other"),
+		scoped(admin.NewToken("each", "token-of-each", operate.Admin), "*"),
+		admin.NewToken("all", "token-of-all", operate.Admin))}, telling{memstore.New(memstore.Config{})})
 	for _, scope := range []stet.Scope{"acme", "shop-1", "shop-2"} {
 		for i := range 3 {
 			d.put(scope, stet.Key(fmt.Sprint("done", i)), answered(200))
@@ -240,7 +241,7 @@ type asker struct {
 
 func newAsker(t *testing.T, tokens ...admin.Token) *asker {
 	a := &asker{engine: must(stet.New(memstore.New(memstore.Config{}), stet.Config{}))}
-	a.Handler = admin.New(a.engine, admin.Config{Tokens: only(tokens...), Refused: func() { a.wrong++ }, Log: slog.New(slog.NewJSONHandler(&a.log, nil))})
+	a.Handler = admin.New(a.engine, admin.Config{Config: operate.Config{Log: slog.New(slog.NewJSONHandler(&a.log, nil))}, Tokens: only(tokens...), Refused: func() { a.wrong++ }})
 	return a
 }
 
@@ -276,7 +277,7 @@ const right, wrong = "Bearer a-token-of-twenty-bytes", "Bearer another-of-twenty
 // longer, also with the right one.
 func TestWrongTokensAreSlowed(t *testing.T) { // D11
 	synctest.Test(t, func(t *testing.T) {
-		a := newAsker(t, admin.NewToken("ada", "a-token-of-twenty-bytes", admin.Admin))
+		a := newAsker(t, admin.NewToken("ada", "a-token-of-twenty-bytes", operate.Admin))
 		for i := range 5 {
 			if w := a.ask("192.0.2.1:9", wrong); w.Code != 401 || !strings.Contains(w.Header().Get("WWW-Authenticate"), "invalid_token") {
 				t.Fatalf("%d: %d %v", i, w.Code, w.Header())
@@ -348,7 +349,7 @@ func TestWaitsOutliveAHandler(t *testing.T) { // D11
 // nothing else grows either.
 func TestRefusedLoginsDoNotFillTheStore(t *testing.T) { // D11
 	synctest.Test(t, func(t *testing.T) {
-		a := newAsker(t, admin.NewToken("ada", "a-token-of-twenty-bytes", admin.Admin))
+		a := newAsker(t, admin.NewToken("ada", "a-token-of-twenty-bytes", operate.Admin))
 		for range 4 {
 			a.ask("192.0.2.1:9", wrong)
 		}
@@ -379,7 +380,7 @@ func TestRefusedLoginsDoNotFillTheStore(t *testing.T) { // D11
 // A token that is known and too short, or over, is refused; the log names it, the answer does not.
 func TestExpiredTokens(t *testing.T) { // D11
 	synctest.Test(t, func(t *testing.T) {
-		brief := admin.NewToken("brief", "a-token-of-twenty-bytes", admin.Admin)
+		brief := admin.NewToken("brief", "a-token-of-twenty-bytes", operate.Admin)
 		brief.Expires = time.Now().Add(time.Hour)
 		a := newAsker(t, brief)
 		if w := a.ask("192.0.2.1:9", right); w.Code != 200 {
@@ -423,7 +424,7 @@ func TestSocketIsLocal(t *testing.T) { // D12
 	}
 }
 
-var tokensOfAda = only(admin.NewToken("ada", "admin-token", admin.Admin))
+var tokensOfAda = only(admin.NewToken("ada", "admin-token", operate.Admin))
 
 func TestParseScopesOfTokens(t *testing.T) { // D12
 	entry := func(more string) []byte {
@@ -443,7 +444,7 @@ func TestParseScopesOfTokens(t *testing.T) { // D12
 // A cursor of a viewer opens at every gateway with the same tokens, in whatever order they are, and
 // at none with others.
 func TestCursorsOfOtherGateways(t *testing.T) { // Y14
-	vera, otto := admin.NewToken("vera", "vera-token", admin.Viewer), admin.NewToken("otto", "otto-token", admin.Operator)
+	vera, otto := admin.NewToken("vera", "vera-token", operate.Viewer), admin.NewToken("otto", "otto-token", operate.Operator)
 	store := memstore.New(memstore.Config{})
 	one := newDesk(t, admin.Config{Tokens: []admin.Token{vera, otto}}, store)
 	for i := range 3 {

@@ -6,24 +6,25 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 )
 
 // What is not unknown any more is told with who settled it and why: many of a minute as one, the
 // last first, and each of them only to those who may see its scope.
 func TestEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWard(t, admin.Config{Tokens: []admin.Token{admin.NewToken("sue", "sue-token", admin.Operator),
-			scoped(admin.NewToken("tim", "tim-token", admin.Operator), "t")}})
+		w := newWard(t, admin.Config{Tokens: []admin.Token{admin.NewToken("sue", "sue-token", operate.Operator),
+			scoped(admin.NewToken("tim", "tim-token", operate.Operator), "t")}})
 		at := map[string]string{}
 		for _, key := range []string{"a", "b", "c"} {
 			at[key] = "/api/v1/keys/" + w.engine.Tag(w.unknown("s", key, "POST /v1/charges", "panic").ID())
 		}
 		other := "/api/v1/keys/" + w.engine.Tag(w.unknown("t", "e", "POST /v1/charges", "panic").ID())
-		ended := func(token string) []admin.Ended {
+		ended := func(token string) []operate.Ended {
 			t.Helper()
 			time.Sleep(2 * time.Second) // a reading is shared for one second
 			w.token = token
-			var s admin.Status
+			var s operate.Status
 			w.ask("GET", "/api/v1/status", "", 200, &s)
 			return s.Ended
 		}

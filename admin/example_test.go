@@ -9,6 +9,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -20,7 +21,7 @@ func Example() {
 		panic(err)
 	}
 	operators := httptest.NewServer(admin.New(engine, admin.Config{
-		Tokens: []admin.Token{admin.NewToken("kim", "a-long-random-secret", admin.Viewer)},
+		Tokens: []admin.Token{admin.NewToken("kim", "a-long-random-secret", operate.Viewer)},
 	}))
 	defer operators.Close()
 

@@ -9,20 +9,21 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
 type found struct {
-	Found   []admin.Found
+	Found   []operate.Found
 	More    bool
 	Skipped []string
 }
 
 // A record is found by every name that it has somewhere, over scopes.
 func TestFind(t *testing.T) {
-	one := admin.NewToken("one", "one-token", admin.Operator)
+	one := admin.NewToken("one", "one-token", operate.Operator)
 	one.Scopes = []string{"t1"}
-	many := admin.NewToken("many", "many-token", admin.Operator)
+	many := admin.NewToken("many", "many-token", operate.Operator)
 	many.Scopes = []string{"t*"}
 	d := newDesk(t, admin.Config{Tokens: append(tokens(), one, many)}, nil)
 	const trace = "0af7651916cd43dd8448eb211c80319c" // of what put makes

@@ -12,16 +12,17 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/reconcile"
 )
 
-type incidents struct{ Incidents []admin.Incident }
+type incidents struct{ Incidents []operate.Incident }
 
 // An incident has the same id for as long as one of its keys is unknown, also while the handlers
 // that were given up are still at work.
 func TestAnIncidentKeepsItsID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWard(t, admin.Config{Settle: time.Hour})
+		w := newWard(t, admin.Config{Config: operate.Config{Settle: time.Hour}})
 		d, err := w.engine.Begin(t.Context(), stet.Request{ID: stet.ID{Scope: "s", Key: "k"}, Route: "POST /v1/charges"})
 		if err != nil {
 			t.Fatal(err)
@@ -58,10 +59,10 @@ func TestIncidents(t *testing.T) {
 			answers = answers[1:]
 			return next()
 		}}
-		asking := map[string]*admin.Asking{}
-		w := newWard(t, admin.Config{Settle: time.Hour, Reconciler: r, Who: "kim", Asking: func(_ context.Context, id string, _ time.Time) (*admin.Asking, *admin.Mismatch) {
+		asking := map[string]*operate.Asking{}
+		w := newWard(t, admin.Config{Config: operate.Config{Settle: time.Hour, Reconciler: r, Asking: func(_ context.Context, id string, _ time.Time) (*operate.Asking, *operate.Mismatch) {
 			return asking[id], nil
-		}})
+		}}, Who: "kim"})
 		began := time.Now().UTC()
 		var claims []*stet.Claim
 		for i := range 5 {
@@ -70,14 +71,14 @@ func TestIncidents(t *testing.T) {
 		}
 		id := func(i int) stet.ID { return claims[i].ID() }
 		first := w.head(id(0)).DueAt
-		asking[w.engine.Tag(id(0))] = &admin.Asking{Count: 2, LastAt: began}
-		asking[w.engine.Tag(id(1))] = &admin.Asking{Count: 3, LastAt: began.Add(time.Second)}
+		asking[w.engine.Tag(id(0))] = &operate.Asking{Count: 2, LastAt: began}
+		asking[w.engine.Tag(id(1))] = &operate.Asking{Count: 3, LastAt: began.Add(time.Second)}
 		w.unknown("s", "another cause", "POST /v1/charges", "panic")
 		time.Sleep(time.Minute)
 		w.unknown("t", "another minute", "POST /v1/charges", "panic")
 		w.unknown("s", "another route", "POST /v1/refunds", "lease-lapsed")
 
-		read := func(query string) []admin.Incident {
+		read := func(query string) []operate.Incident {
 			t.Helper()
 			var all incidents
 			w.ask("GET", "/api/v1/incidents"+query, "", 200, &all)
@@ -85,7 +86,7 @@ func TestIncidents(t *testing.T) {
 		}
 		all := read("")
 		if len(all) != 4 || all[0].Count != 5 || all[0].Cause != "lease-lapsed" || all[0].Route != "POST /v1/charges" || all[0].Method != "POST" ||
-			all[0].Owner != "host:1" || !all[0].Since.Equal(began) || all[0].Asking != (admin.Asking{Count: 5, LastAt: began.Add(time.Second)}) ||
+			all[0].Owner != "host:1" || !all[0].Since.Equal(began) || all[0].Asking != (operate.Asking{Count: 5, LastAt: began.Add(time.Second)}) ||
 			!all[0].SettledAt.Equal(began.Add(40*time.Second+time.Hour)) || first.IsZero() || !all[0].NextProbe.Equal(first) || !all[0].FreesAt.After(first) || all[0].More || all[0].Keys != nil {
 			t.Fatalf("%+v", all)
 		}
@@ -119,7 +120,7 @@ func TestIncidents(t *testing.T) {
 			t.Errorf("%+v, was %+v", in, all[0])
 		}
 
-		var one admin.Incident
+		var one operate.Incident
 		w.ask("GET", "/api/v1/incidents/"+in.ID, "", 200, &one)
 		var order []string
 		for _, k := range one.Keys {
@@ -184,12 +185,12 @@ func TestAnswersOfEarlierAttempts(t *testing.T) {
 		r := &reconcile.Reconciler{Resolver: func(context.Context, stet.Head) (reconcile.Finding, error) {
 			return reconcile.Finding{Status: 202}, nil
 		}}
-		w := newWard(t, admin.Config{Reconciler: r})
+		w := newWard(t, admin.Config{Config: operate.Config{Reconciler: r}})
 		path := "/api/v1/keys/" + w.engine.Tag(w.unknown("s", "k", "", "timeout").ID())
 		w.ask("POST", path+"/probe", `{}`, 200, nil)
 		w.ask("POST", path+"/release", `{"reason":"x","now":true}`, 200, nil)
 		w.probed(w.unknown("s", "k", "", "timeout").ID(), time.Hour)
-		var doc admin.Record
+		var doc operate.Record
 		if w.ask("GET", path, "", 200, &doc); doc.Attempt != 2 || doc.Probe != nil {
 			t.Errorf("attempt %d: %+v", doc.Attempt, doc.Probe)
 		}
@@ -204,9 +205,9 @@ func TestAnswersOfEarlierAttempts(t *testing.T) {
 func TestFoundBeforeSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		found, away := reconcile.Finding{Effect: reconcile.Happened, Status: 201}, error(nil)
-		w := newWard(t, admin.Config{Reconciler: &reconcile.Reconciler{Resolver: func(context.Context, stet.Head) (reconcile.Finding, error) {
+		w := newWard(t, admin.Config{Config: operate.Config{Reconciler: &reconcile.Reconciler{Resolver: func(context.Context, stet.Head) (reconcile.Finding, error) {
 			return found, away
-		}}})
+		}}}})
 		path := "/api/v1/keys/" + w.engine.Tag(w.unknown("s", "k", "", "timeout").ID())
 		w.ask("POST", path+"/probe", `{}`, 200, nil)
 		if _, err := w.engine.Begin(t.Context(), stet.Request{ID: stet.ID{Scope: "s", Key: "lapsed"}}); err != nil { // its process dies
@@ -216,14 +217,14 @@ func TestFoundBeforeSilence(t *testing.T) {
 		w.ask("POST", "/api/v1/keys/s/lapsed/probe", `{}`, 200, nil)
 		w.ask("POST", "/api/v1/keys/s/lapsed/release", `{"reason":"x","now":true}`, 409, nil)
 		found.Effect = reconcile.Missing
-		var asked admin.Probed
+		var asked operate.Probed
 		if w.ask("POST", path+"/probe", `{}`, 200, &asked); asked.Outlook.Release.Code != "found" {
 			t.Errorf("%+v", asked.Outlook.Release)
 		}
 		away = errors.New("away")
 		w.ask("POST", path+"/probe", `{}`, 502, nil)
 		time.Sleep(time.Hour)
-		var doc admin.Record
+		var doc operate.Record
 		if w.ask("GET", path, "", 200, &doc); doc.Probe == nil || doc.Probe.Found != "happened" || doc.Outlook.Release.May {
 			t.Errorf("%+v, %+v", doc.Probe, doc.Outlook)
 		}
@@ -232,7 +233,7 @@ func TestFoundBeforeSilence(t *testing.T) {
 			all.Incidents[1].Cause != "lease-lapsed" { // what was asked about is noticed
 			t.Errorf("%+v", all)
 		}
-		var refused admin.Problem
+		var refused operate.Problem
 		if w.ask("POST", path+"/release", `{"reason":"x"}`, 409, &refused); refused.Code != "contradicted" || !strings.Contains(refused.Title, "probe") {
 			t.Errorf("%+v", refused)
 		}
@@ -243,7 +244,7 @@ func TestFoundBeforeSilence(t *testing.T) {
 // Who is bound to scopes sees the incidents of those.
 func TestIncidentsOfScopes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		one, many := admin.NewToken("one", "one-token", admin.Viewer), admin.NewToken("many", "many-token", admin.Viewer)
+		one, many := admin.NewToken("one", "one-token", operate.Viewer), admin.NewToken("many", "many-token", operate.Viewer)
 		one.Scopes, many.Scopes = []string{"eu-1"}, []string{"eu-*"}
 		w := newWard(t, admin.Config{Tokens: only(one, many)})
 		for _, scope := range []stet.Scope{"eu-1", "eu-2", "us-1"} {
@@ -263,7 +264,7 @@ func TestIncidentsOfScopes(t *testing.T) {
 // What others have in the way hides nothing of a scope, and no bound reads as if all were well.
 func TestIncidentsBehindThoseOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		many := admin.NewToken("many", "many-token", admin.Viewer)
+		many := admin.NewToken("many", "many-token", operate.Viewer)
 		many.Scopes = []string{"acme-*"}
 		w := newWard(t, admin.Config{Tokens: only(many)})
 		w.token = "many-token"
@@ -271,7 +272,7 @@ func TestIncidentsBehindThoseOfOthers(t *testing.T) {
 		for i := range 6100 {
 			w.unknown("other", fmt.Sprint(i), "", "panic")
 		}
-		var s admin.Status
+		var s operate.Status
 		if w.ask("GET", "/api/v1/status", "", 200, &s); s.Unknown != 1 || s.Waiting != 1 || s.More || len(s.Incidents) != 1 {
 			t.Errorf("%d unknown, more %v: %+v", s.Unknown, s.More, s.Incidents)
 		}
@@ -303,7 +304,7 @@ func TestIncidentsThatNoTimeSettles(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.ask("POST", "/api/v1/keys/s/k1/snooze", `{"for_s":60,"reason":"x"}`, 200, nil)
-		var s admin.Status
+		var s operate.Status
 		if w.ask("GET", "/api/v1/status", "", 200, &s); s.Unknown != 2 || s.Dead != 0 || s.Snoozed != 1 || s.Waiting != 1 { // each counts once
 			t.Errorf("%+v", s)
 		}
@@ -322,16 +323,16 @@ func TestIncidentsAreBounded(t *testing.T) {
 		if in := all.Incidents[0]; len(all.Incidents) != 1 || in.Count < 5000 || in.Count > 6000 || !in.More {
 			t.Errorf("%+v", all.Incidents)
 		}
-		var one admin.Incident
+		var one operate.Incident
 		if w.ask("GET", "/api/v1/incidents/"+all.Incidents[0].ID, "", 200, &one); len(one.Keys) != 500 {
 			t.Errorf("%d keys", len(one.Keys))
 		}
-		few := admin.Incident{}
+		few := operate.Incident{}
 		if w.ask("GET", "/api/v1/incidents/"+one.ID+"?keys=2", "", 200, &few); len(few.Keys) != 2 || few.Keys[0].ID != one.Keys[0].ID {
 			t.Errorf("%d keys, as two were asked for", len(few.Keys))
 		}
 		w.ask("GET", "/api/v1/incidents/"+one.ID+"?keys=501", "", 400, nil)
-		var other admin.Problem
+		var other operate.Problem
 		if w.ask("GET", "/api/v1/incidents/i_0123456789abcdef", "", 404, &other); other.Code != "not-listed" { // O02: it may be among those not looked at
 			t.Errorf("%+v", other)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/reconcile"
 )
 
@@ -18,7 +19,7 @@ func TestResolveAsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var found reconcile.Finding
 		r := &reconcile.Reconciler{Settle: time.Hour, MaxProbes: 20, Resolver: func(context.Context, stet.Head) (reconcile.Finding, error) { return found, nil }}
-		w := newWard(t, admin.Config{Settle: time.Hour, Reconciler: r})
+		w := newWard(t, admin.Config{Config: operate.Config{Settle: time.Hour, Reconciler: r}})
 		late := func(key string, o stet.Outcome) stet.ID {
 			c := w.unknown("s", key, "", "lease-lapsed")
 			w.probed(c.ID(), time.Hour)

@@ -24,77 +24,63 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/outbox"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
 var update = flag.Bool("update", false, "write openapi.json")
 
-// endpoint is what the OpenAPI document says of a route beside its path and role.
+// endpoint is what the OpenAPI document says of a route beside what its row has.
 type endpoint struct {
-	about  string
-	query  []string // its parameters; parameters says what they are
-	body   any      // a value of what is sent; nil: nothing
-	gives  any      // a value of the document that is answered; nil: none
-	status int      // of the answer; 0: 200, or 204 without a document
+	about string
+	gives any // a value of the document of an action that answers by itself
 }
 
-// listOf is a document with one member, a list; with a cursor if it has pages.
-type listOf struct {
-	name  string
-	of    any
-	paged bool
-}
-
-type (
-	plainText string   // an answer that is not JSON
-	reason    struct { // the body of a change of a job
-		Reason string `json:"reason"`
-	}
-)
+type plainText string // an answer that is not JSON
 
 var endpoints = map[string]endpoint{
-	"GET /livez":                            {about: "Is it alive", gives: plainText("text/plain")},
-	"GET /readyz":                           {about: "Is it ready", gives: plainText("text/plain")},
-	"GET /api/v1/keys":                      {about: "List records", query: []string{"state", "scope", "route", "q", "path", "method", "cause", "escalated", "trace", "downstream", "older_than_s", "sort", "cursor", "limit"}, gives: listOf{"keys", Record{}, true}},
-	"GET " + byKey:                          {about: "Show a record", query: []string{"reveal", "reason"}, gives: Record{}},
-	"DELETE " + byKey:                       {about: "Drop a stored result", query: []string{"reason", "if_version", "if_basis"}},
-	"POST " + byKey + "/resolve":            {about: "End an unknown outcome", body: Resolution{}, gives: Record{}},
-	"POST " + byKey + "/release":            {about: "Say that nothing happened", body: Resolution{}, gives: Record{}},
-	"POST " + byKey + "/extend":             {about: "Keep a result for longer", body: Extension{}, gives: Record{}},
-	"POST " + byKey + "/probe":              {about: "Ask the upstream", body: Question{}, gives: Probed{}},
-	"POST " + byKey + "/note":               {about: "Add to the audit trail", body: Remark{}, gives: Record{}},
-	"GET /api/v1/whoami":                    {about: "Who asks, and what they may do", gives: Whoami{}},
-	"GET /api/v1/store":                     {about: "Which store the records are in", gives: StoreIdentity{}},
-	"POST /api/v1/store/accept":             {about: "Take the store as it is", body: Acceptance{}, gives: StoreIdentity{}},
-	"GET /api/v1/audit":                     {about: "List audit entries", query: []string{"id", "scope", "who", "action", "notice", "since", "until", "cursor", "limit"}, gives: listOf{"entries", Entry{}, true}},
-	"POST /api/v1/audit/erase":              {about: "Take out of audit entries whom they are about", body: Erasure{}, gives: Erased{}},
-	"GET /api/v1/bulk":                      {about: "List the latest jobs", gives: listOf{"jobs", Job{}, false}},
-	"POST /api/v1/bulk":                     {about: "Start a job", body: Order{}, gives: accepted{}, status: 202},
-	"POST /api/v1/bulk/count":               {about: "Count the records of a job", body: Selection{}, gives: Count{}},
-	"GET /api/v1/bulk/{job}":                {about: "Show a job", gives: Job{}},
-	"GET /api/v1/bulk/{job}/report":         {about: "List the records that a job did not change, a line of JSON each", gives: plainText("application/x-ndjson")},
-	"POST /api/v1/bulk/{job}/stop":          {about: "Stop a job where it is", body: reason{}, gives: Job{}},
-	"POST /api/v1/bulk/{job}/resume":        {about: "Go on with a stopped job", body: reason{}, gives: Job{}},
-	"GET /api/v1/outbox":                    {about: "List messages", query: []string{"state", "dead", "topic", "cursor", "limit"}, gives: listOf{"messages", Message{}, true}},
-	"GET /api/v1/outbox/{message}":          {about: "Show a message", query: []string{"reveal", "reason"}, gives: Message{}},
-	"POST /api/v1/outbox/{message}/retry":   {about: "Deliver a message again", body: Settling{}, gives: Message{}},
-	"POST /api/v1/outbox/{message}/discard": {about: "Give a message up", body: Settling{}, gives: Message{}},
-	"POST /api/v1/outbox/{message}/confirm": {about: "Say that a message was delivered", body: Settling{}, gives: Message{}},
-	"POST /hooks/reconcile":                 {about: "Take a provider's signed notice", body: map[string]any{}, gives: plainText("application/json")},
-	"GET /metrics":                          {about: "Metrics for Prometheus", gives: plainText("text/plain")},
-	"GET /policy.json":                      {about: "The rules of the API's keys", gives: policyDoc{}},
-	"GET /openapi.json":                     {about: "This document", gives: map[string]any{}},
-	"GET /problems/":                        {about: "A page for each problem code", gives: plainText("text/html")},
-	"GET /api/v1/status":                    {about: "What needs a person, and how the parts are", query: []string{"span"}, gives: Status{}},
-	"GET /api/v1/incidents":                 {about: "List groups of unknown records", query: []string{"scope", "route", "with"}, gives: listOf{"incidents", Incident{}, false}},
-	"GET /api/v1/incidents/{incident}":      {about: "Show an incident with its records", query: []string{"keys"}, gives: Incident{}},
-	"GET /api/v1/find":                      {about: "Search by key, id, trace and the names of other systems", query: []string{"q", "scope", "quick"}, gives: Search{}},
-	"POST " + byKey + "/snooze":             {about: "Take an unknown record out of list and alert for a while", body: Snoozing{}, gives: Record{}},
-	"POST " + byKey + "/hand":               {about: "Hand a record to a name", body: Handing{}, gives: Record{}},
-	"GET /api/v1/gateways":                  {about: "List the processes that work on the store", gives: listOf{"gateways", Gateway{}, false}},
-	"GET /api/v1/routes":                    {about: "List what the requests of each route were told", gives: listOf{"routes", RouteFigures{}, false}},
-	"GET /api/v1/config":                    {about: "List the effective configuration", gives: listOf{"settings", Setting{}, false}},
+	"GET /livez":                            {"Is it alive", plainText("text/plain")},
+	"GET /readyz":                           {"Is it ready", plainText("text/plain")},
+	"GET /api/v1/keys":                      {about: "List records"},
+	"GET " + byKey:                          {about: "Show a record"},
+	"DELETE " + byKey:                       {about: "Drop a stored result"},
+	"POST " + byKey + "/resolve":            {about: "End an unknown outcome"},
+	"POST " + byKey + "/release":            {about: "Say that nothing happened"},
+	"POST " + byKey + "/extend":             {about: "Keep a result for longer"},
+	"POST " + byKey + "/probe":              {about: "Ask the upstream"},
+	"POST " + byKey + "/note":               {about: "Add to the audit trail"},
+	"GET /api/v1/whoami":                    {"Who asks, and what they may do", Whoami{}},
+	"GET /api/v1/store":                     {about: "Which store the records are in"},
+	"POST /api/v1/store/accept":             {about: "Take the store as it is"},
+	"GET /api/v1/audit":                     {about: "List audit entries"},
+	"POST /api/v1/audit/erase":              {about: "Take out of audit entries whom they are about"},
+	"GET /api/v1/bulk":                      {about: "List the latest jobs"},
+	"POST /api/v1/bulk":                     {about: "Start a job"},
+	"POST /api/v1/bulk/count":               {about: "Count the records of a job"},
+	"GET /api/v1/bulk/{job}":                {about: "Show a job"},
+	"GET /api/v1/bulk/{job}/report":         {"List the records that a job did not change, a line of JSON each", plainText("application/x-ndjson")},
+	"POST /api/v1/bulk/{job}/stop":          {about: "Stop a job where it is"},
+	"POST /api/v1/bulk/{job}/resume":        {about: "Go on with a stopped job"},
+	"GET /api/v1/outbox":                    {about: "List messages"},
+	"GET /api/v1/outbox/{message}":          {about: "Show a message"},
+	"POST /api/v1/outbox/{message}/retry":   {about: "Deliver a message again"},
+	"POST /api/v1/outbox/{message}/discard": {about: "Give a message up"},
+	"POST /api/v1/outbox/{message}/confirm": {about: "Say that a message was delivered"},
+	"POST /hooks/reconcile":                 {"Take a provider's signed notice", plainText("application/json")},
+	"GET /metrics":                          {"Metrics for Prometheus", plainText("text/plain")},
+	"GET /policy.json":                      {"The rules of the API's keys", policyDoc{}},
+	"GET /openapi.json":                     {"This document", map[string]any{}},
+	"GET /problems/":                        {"A page for each problem code", plainText("text/html")},
+	"GET /api/v1/status":                    {about: "What needs a person, and how the parts are"},
+	"GET /api/v1/incidents":                 {about: "List groups of unknown records"},
+	"GET /api/v1/incidents/{incident}":      {about: "Show an incident with its records"},
+	"GET /api/v1/find":                      {about: "Search by key, id, trace and the names of other systems"},
+	"POST " + byKey + "/snooze":             {about: "Take an unknown record out of list and alert for a while"},
+	"POST " + byKey + "/hand":               {about: "Hand a record to a name"},
+	"GET /api/v1/gateways":                  {about: "List the processes that work on the store"},
+	"GET /api/v1/routes":                    {about: "List what the requests of each route were told"},
+	"GET /api/v1/config":                    {about: "List the effective configuration"},
 }
 
 type schema = map[string]any
@@ -136,12 +122,12 @@ var places = map[string]schema{
 // words are what some types can be.
 var words = map[reflect.Type][]string{
 	reflect.TypeFor[bulk.Action]():  {"release", "resolve", "probe", "snooze", "hand", "delete", "extend"},
-	reflect.TypeFor[outbox.State](): outboxStates,
+	reflect.TypeFor[outbox.State](): operate.OutboxStates,
 }
 
 // TestOpenAPI holds openapi.json to the routes and to the types of their documents.
 func TestOpenAPI(t *testing.T) {
-	g := &openAPI{T: t, schemas: map[string]any{}, comments: commentsOf(t, ".", "../bulk", "../outbox"), paths: map[string]map[string]any{}}
+	g := &openAPI{T: t, schemas: map[string]any{}, comments: commentsOf(t, ".", "../operate", "../bulk", "../outbox"), paths: map[string]map[string]any{}}
 	for _, rt := range routes {
 		if rt.method == "" {
 			continue
@@ -201,26 +187,41 @@ func (g *openAPI) add(rt *route, path string, e endpoint) {
 	for _, m := range regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(path, -1) {
 		params = append(params, g.parameter(m[1], "path"))
 	}
-	for _, name := range e.query {
-		params = append(params, g.parameter(name, "query"))
+	if rt.query != nil {
+		for _, f := range reflect.VisibleFields(rt.query) {
+			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); !f.Anonymous {
+				params = append(params, g.parameter(name, "query"))
+			}
+		}
 	}
 	if params != nil {
 		op["parameters"] = params
 	}
-	if e.body != nil {
-		op["requestBody"] = schema{"required": true, "content": schema{"application/json": schema{"schema": g.sent(reflect.TypeOf(e.body))}}}
+	switch {
+	case rt.body != nil:
+		op["requestBody"] = schema{"required": true, "content": schema{"application/json": schema{"schema": g.sent(rt.body)}}}
+	case rt.method == http.MethodPost:
+		op["requestBody"] = schema{"required": true, "content": schema{"application/json": schema{"schema": schema{"type": "object"}}}}
 	}
-	answer, status := schema{"description": "Done"}, cmp.Or(e.status, http.StatusOK)
+	answer, status, gives := schema{"description": "Done"}, http.StatusOK, rt.gives
 	switch doc := e.gives.(type) {
-	case nil:
-		status = http.StatusNoContent
 	case plainText:
 		answer["content"] = schema{string(doc): schema{}}
+	case nil:
+		if gives == reflect.TypeFor[operate.Started]() {
+			status = http.StatusAccepted
+		}
 	default:
-		answer["content"] = schema{"application/json": schema{"schema": g.given(doc)}}
+		gives = reflect.TypeOf(doc)
+	}
+	switch {
+	case gives != nil:
+		answer["content"] = schema{"application/json": schema{"schema": g.of(gives)}}
+	case answer["content"] == nil:
+		status = http.StatusNoContent
 	}
 	op["responses"] = schema{fmt.Sprint(status): answer,
-		"default": schema{"description": "A problem", "content": schema{"application/problem+json": schema{"schema": g.of(reflect.TypeFor[Problem]())}}}}
+		"default": schema{"description": "A problem", "content": schema{"application/problem+json": schema{"schema": g.of(reflect.TypeFor[operate.Problem]())}}}}
 	if g.paths[path] == nil {
 		g.paths[path] = map[string]any{}
 	}
@@ -250,19 +251,6 @@ func (g *openAPI) parameter(name, in string) schema {
 	return p
 }
 
-func (g *openAPI) given(doc any) schema {
-	l, ok := doc.(listOf)
-	if !ok {
-		return g.of(reflect.TypeOf(doc))
-	}
-	s := schema{"type": "object", "properties": schema{l.name: schema{"type": "array", "items": g.of(reflect.TypeOf(l.of))}}, "required": []string{l.name}}
-	if l.paged {
-		s["properties"].(schema)["next_cursor"] = stringOf("Of the next page; empty at the end")
-		s["required"] = []string{l.name, "next_cursor"}
-	}
-	return s
-}
-
 // sent is what a body may be: a member that is not known is refused.
 func (g *openAPI) sent(t reflect.Type) schema {
 	s := g.of(t)
@@ -279,8 +267,8 @@ func (g *openAPI) of(t reflect.Type) schema {
 		return schema{"type": "string", "format": "date-time"}
 	case t == reflect.TypeFor[[]byte]():
 		return schema{"type": "string", "contentEncoding": "base64"}
-	case t == reflect.TypeFor[Parameters]():
-		return g.of(reflect.TypeFor[Filter]())
+	case t == reflect.TypeFor[operate.Parameters]():
+		return g.of(reflect.TypeFor[operate.Filter]())
 	case kind == reflect.Pointer:
 		return g.of(t.Elem())
 	case kind == reflect.Slice:
@@ -402,8 +390,11 @@ func TestOpenAPINamesWhatIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := New(e, Config{Bulk: bulk.New(e), Outbox: noLetters{}, Policy: func() Policy { return Policy{} }})
+	h := New(e, Config{Config: operate.Config{Jobs: bulk.New(e), Outbox: noLetters{}}, Policy: func() Policy { return Policy{} }})
 	var doc struct {
+		Paths map[string]map[string]struct {
+			Parameters []struct{ Name, In string }
+		}
 		Components struct {
 			Schemas map[string]struct{ Properties map[string]any }
 		}
@@ -417,7 +408,7 @@ func TestOpenAPINamesWhatIsRead(t *testing.T) {
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		var p Problem
+		var p operate.Problem
 		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil && w.Code >= 300 {
 			t.Fatalf("%s %s%s: %d %s", rt.method, rt.path, query, w.Code, w.Body)
 		}
@@ -425,20 +416,21 @@ func TestOpenAPINamesWhatIsRead(t *testing.T) {
 	}
 	list := regexp.MustCompile(`there is no such (?:parameter: |member; there are )(.*)`)
 	for _, rt := range routes {
-		e := endpoints[rt.method+" "+rt.path]
 		var want []string
 		said := ""
 		switch {
-		case rt.method == http.MethodPost && e.body != nil && rt.role != anyone:
+		case rt.method == http.MethodPost && rt.role != anyone && (rt.body == nil || rt.body.Kind() != reflect.Struct):
+			t.Errorf("%s %s: its body is no struct", rt.method, rt.path)
+		case rt.body != nil:
 			said = ask(rt, "", `{"qqqqqqqq":1}`)
-			for f := range doc.Components.Schemas[strings.ToUpper(reflect.TypeOf(e.body).Name()[:1])+reflect.TypeOf(e.body).Name()[1:]].Properties {
+			for f := range doc.Components.Schemas[rt.body.Name()].Properties {
 				want = append(want, f)
 			}
-		case e.query != nil:
-			said, want = ask(rt, "?qqqqqqqq=1", ""), slices.Clone(e.query)
-			for _, name := range e.query {
-				if said := ask(rt, "?"+name+"=1", ""); list.MatchString(said) {
-					t.Errorf("%s %s does not read %s: %s", rt.method, rt.path, name, said)
+		case rt.query != nil && rt.query != reflect.TypeFor[none]():
+			said = ask(rt, "?qqqqqqqq=1", "")
+			for _, p := range doc.Paths[rt.path][strings.ToLower(rt.method)].Parameters {
+				if p.In == "query" {
+					want = append(want, p.Name)
 				}
 			}
 		default:
@@ -457,7 +449,7 @@ func TestOpenAPINamesWhatIsRead(t *testing.T) {
 }
 
 // noLetters is an outbox without messages.
-type noLetters struct{ Outbox }
+type noLetters struct{ operate.Outbox }
 
 func (noLetters) List(context.Context, outbox.Query) ([]outbox.Stored, error) { return nil, nil }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/outbox"
 )
 
@@ -102,8 +103,8 @@ func (d *desk) ids(path string) (ids []int64, next string) {
 	d.Helper()
 	res, body := d.get(path)
 	var page struct {
-		Messages []admin.Message `json:"messages"`
-		Next     string          `json:"next_cursor"`
+		Messages []operate.Message `json:"messages"`
+		Next     string            `json:"next_cursor"`
 	}
 	if err := json.Unmarshal([]byte(body), &page); err != nil || res.StatusCode != 200 || strings.Contains(body, "secret") {
 		d.Fatalf("%s: %d %s %v", path, res.StatusCode, body, err)
@@ -116,7 +117,7 @@ func (d *desk) ids(path string) (ids []int64, next string) {
 
 func TestOutboxIsListedAndSettled(t *testing.T) { // D06, D02
 	s := newShelf()
-	d := newDesk(t, admin.Config{Outbox: s, Tokens: tokens()}, nil)
+	d := newDesk(t, admin.Config{Config: operate.Config{Outbox: s}, Tokens: tokens()}, nil)
 	d.token = "viewer-token"
 	for query, want := range map[string][]int64{"": {1, 2, 3, 4}, "?dead=1": {2, 3, 4}, "?state=dead": {2, 4}, "?topic=none": nil, "?cursor=2": {3, 4}, "?limit=4": {1, 2, 3, 4}} {
 		if got, next := d.ids("/api/v1/outbox" + query); !slices.Equal(got, want) || next != "" {
@@ -185,7 +186,7 @@ func TestOutboxIsListedAndSettled(t *testing.T) { // D06, D02
 
 func TestOutboxOfOtherScopes(t *testing.T) { // D12
 	s := newShelf()
-	d := newDesk(t, admin.Config{Outbox: s, Tokens: only(scoped(admin.NewToken("one", "token-of-acme", admin.Admin), "acme"))}, nil)
+	d := newDesk(t, admin.Config{Config: operate.Config{Outbox: s}, Tokens: only(scoped(admin.NewToken("one", "token-of-acme", operate.Admin), "acme"))}, nil)
 	d.token = "token-of-acme"
 	if got, _ := d.ids("/api/v1/outbox"); !slices.Equal(got, []int64{1, 3}) {
 		t.Errorf("%v", got)

@@ -15,6 +15,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/flow"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/stethttp"
 	"github.com/stet-dev/stet/store/memstore"
@@ -161,16 +162,16 @@ func clientsHear(t *testing.T, c stethttp.Config, published bool) {
 				t.Fatal(err)
 			}
 			time.Sleep(wait)
-			var doc admin.Record
+			var doc operate.Record
 			w.ask("GET", "/api/v1/keys/default/"+key, "", 200, &doc)
 			before := ran
 			heard := post(key)
 			var problem struct{ Code string }
 			_ = json.Unmarshal(heard.Body.Bytes(), &problem)
 			after, _ := strconv.ParseFloat(heard.Header().Get("Retry-After"), 64)
-			want := admin.ClientAnswer{Status: heard.Code, Code: problem.Code, RetryAfter: after}
+			want := operate.ClientAnswer{Status: heard.Code, Code: problem.Code, RetryAfter: after}
 			if ran > before {
-				want = admin.ClientAnswer{Retry: true}
+				want = operate.ClientAnswer{Retry: true}
 			}
 			if doc.Outlook == nil || doc.Outlook.Client != want {
 				t.Errorf("%s: it says %+v, and a client hears %+v", name, doc.Outlook, want)
@@ -188,11 +189,11 @@ func TestRecordSaysWhatFollows(t *testing.T) {
 			time.Sleep(30 * time.Millisecond)
 			return found, nil
 		}}
-		w := newWard(t, admin.Config{Settle: 5 * time.Minute, Reconciler: r})
+		w := newWard(t, admin.Config{Config: operate.Config{Settle: 5 * time.Minute, Reconciler: r}})
 		c := w.unknown("s", "k", "POST /v1/charges", "lease-lapsed")
 		ended := time.Now().UTC()
 		w.probed(c.ID(), 10*time.Second)
-		var doc admin.Record
+		var doc operate.Record
 		path := "/api/v1/keys/" + w.engine.Tag(c.ID())
 		w.ask("GET", path, "", 200, &doc)
 		o := doc.Outlook
@@ -206,7 +207,7 @@ func TestRecordSaysWhatFollows(t *testing.T) {
 			t.Errorf("it is refused until %s, and settled at %s", refusal.Until, o.SettledAt)
 		}
 		type answered struct {
-			admin.Record
+			operate.Record
 			Answer struct {
 				Settles time.Time `json:"settles_at"`
 			} `json:"probe"`
@@ -214,7 +215,7 @@ func TestRecordSaysWhatFollows(t *testing.T) {
 		var asked answered
 		w.ask("POST", path+"/probe", `{"reason":"the customer calls"}`, 200, &asked)
 		w.ask("GET", path, "", 200, &doc)
-		want := admin.ProbeAnswer{At: ended.Add(30 * time.Millisecond), TookMS: 30, Found: "pending", Status: 202, Evidence: found.Evidence}
+		want := operate.ProbeAnswer{At: ended.Add(30 * time.Millisecond), TookMS: 30, Found: "pending", Status: 202, Evidence: found.Evidence}
 		if doc.Probe == nil || *doc.Probe != want || *asked.Record.Probe != want || !asked.Answer.Settles.IsZero() {
 			t.Errorf("%+v and %+v, want %+v", doc.Probe, asked.Record.Probe, want)
 		}
@@ -229,13 +230,13 @@ func TestRecordSaysWhatFollows(t *testing.T) {
 			t.Fatal("it was not too late")
 		}
 		came := time.Now().UTC()
-		asked, doc = answered{}, admin.Record{}
+		asked, doc = answered{}, operate.Record{}
 		w.ask("POST", path+"/probe", `{}`, 200, &asked)
 		w.ask("GET", path, "", 200, &doc)
-		if doc.Late == nil || *doc.Late != (admin.LateAnswer{Status: 201, Bytes: 4, At: came}) || !doc.Outlook.SettledAt.IsZero() || !asked.Answer.Settles.IsZero() {
+		if doc.Late == nil || *doc.Late != (operate.LateAnswer{Status: 201, Bytes: 4, At: came}) || !doc.Outlook.SettledAt.IsZero() || !asked.Answer.Settles.IsZero() {
 			t.Errorf("%+v, %+v, %+v", doc.Late, doc.Outlook, asked.Answer)
 		}
-		var after admin.Record
+		var after operate.Record
 		w.ask("POST", path+"/resolve", `{"outcome":"completed","status":201,"reason":"the late answer"}`, 200, &after)
 		w.ask("GET", path, "", 200, &doc)
 		if after.Outlook == nil || after.Late != nil || after.Outlook.IfNothing != "expires" || !after.Outlook.At.Equal(after.DueAt) {
@@ -249,20 +250,20 @@ func TestRecordSaysWhoAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var id string
 		at := time.Now().UTC()
-		w := newWard(t, admin.Config{Asking: func(_ context.Context, of string, _ time.Time) (*admin.Asking, *admin.Mismatch) {
+		w := newWard(t, admin.Config{Config: operate.Config{Asking: func(_ context.Context, of string, _ time.Time) (*operate.Asking, *operate.Mismatch) {
 			if of != id {
 				return nil, nil
 			}
-			return &admin.Asking{Count: 3, LastAt: at}, &admin.Mismatch{Count: 1, At: at, Parts: []string{"body"}}
-		}})
+			return &operate.Asking{Count: 3, LastAt: at}, &operate.Mismatch{Count: 1, At: at, Parts: []string{"body"}}
+		}}})
 		c := w.unknown("s", "k", "", "timeout")
 		w.unknown("s", "other", "", "timeout")
 		id = w.engine.Tag(c.ID())
-		var doc admin.Record
+		var doc operate.Record
 		if w.ask("GET", "/api/v1/keys/"+id, "", 200, &doc); doc.Asking == nil || doc.Asking.Count != 3 || doc.Mismatch == nil || doc.Mismatch.Parts[0] != "body" {
 			t.Errorf("%+v, %+v", doc.Asking, doc.Mismatch)
 		}
-		doc = admin.Record{}
+		doc = operate.Record{}
 		if w.ask("GET", "/api/v1/keys/s/other", "", 200, &doc); doc.Asking != nil || doc.Mismatch != nil {
 			t.Errorf("%+v, %+v", doc.Asking, doc.Mismatch)
 		}
@@ -291,12 +292,12 @@ func TestPointsOfAFlow(t *testing.T) {
 		if _, err := f.Do(t.Context(), stet.Request{ID: id, Policy: &policy}, struct{}{}); !errors.Is(err, flow.ErrUnknown) {
 			t.Fatal(err)
 		}
-		var rec admin.Record
+		var rec operate.Record
 		w.ask("GET", "/api/v1/keys/"+w.engine.Tag(id), "", 200, &rec)
 		if len(rec.Points) != 2 || rec.Points[1].Name != "charge" || rec.Points[1].At.Sub(rec.CreatedAt) != time.Second {
 			t.Errorf("%+v", rec.Points)
 		}
-		var list struct{ Keys []admin.Record }
+		var list struct{ Keys []operate.Record }
 		if w.ask("GET", "/api/v1/keys", "", 200, &list); len(list.Keys) != 1 || list.Keys[0].Points != nil {
 			t.Errorf("a list, which reads no bodies: %+v", list)
 		}

@@ -85,7 +85,11 @@ type (
 
 func (h *handler) policy(*call) (any, error) {
 	p := h.Policy()
-	return policyDoc{p.Scope, documents(p.Routes, publish)}, nil
+	doc := policyDoc{p.Scope, []routeDoc{}}
+	for i := range p.Routes {
+		doc.Routes = append(doc.Routes, publish(&p.Routes[i]))
+	}
+	return doc, nil
 }
 
 func publish(r *Route) routeDoc {

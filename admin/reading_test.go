@@ -12,6 +12,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -42,7 +43,7 @@ func slowWard(t *testing.T, c admin.Config) (*ward, *slowList) {
 }
 
 func (w *ward) waiting() int {
-	var s admin.Status
+	var s operate.Status
 	w.ask("GET", "/api/v1/status", "", 200, &s)
 	return s.Waiting
 }
@@ -109,9 +110,9 @@ func TestAReadingOfManyIsSharedForLonger(t *testing.T) {
 // A reading belongs to the scopes and the filter that were asked for.
 func TestReadingsAreApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		one := admin.NewToken("one", "one-token", admin.Viewer)
+		one := admin.NewToken("one", "one-token", operate.Viewer)
 		one.Scopes = []string{"t1", "t3"}
-		all := admin.NewToken("all", "all-token", admin.Viewer)
+		all := admin.NewToken("all", "all-token", operate.Viewer)
 		w, _ := slowWard(t, admin.Config{Tokens: []admin.Token{one, all}})
 		w.unknown("t1", "k", "/a", "panic")
 		w.unknown("t2", "k", "/a", "panic")
@@ -166,14 +167,14 @@ func TestOneSearchWalksAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := slowWard(t, admin.Config{})
 		w.unknown("t1", "order-1", "", "panic")
-		var quick admin.Search
+		var quick operate.Search
 		if w.ask("GET", "/api/v1/find?q=order-1&quick=1", "", 200, &quick); len(quick.Found) != 0 || !quick.More || s.listed.Load() != 0 {
 			t.Errorf("%+v after %d lists", quick, s.listed.Load())
 		}
 		var all sync.WaitGroup
 		for i := range 5 {
 			all.Go(func() {
-				var got admin.Search
+				var got operate.Search
 				w.ask("GET", fmt.Sprintf("/api/v1/find?q=order-%d", i), "", 200, &got)
 				if want := map[int]int{1: 1}[i]; len(got.Found) != want {
 					t.Errorf("order-%d: %+v", i, got)

@@ -13,12 +13,13 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/reconcile"
 )
 
 // answer is what a change was answered with.
 type answer struct {
-	admin.Record
+	operate.Record
 	Code, Detail, Parameter string
 	Until                   time.Time
 	Probe                   struct {
@@ -301,7 +302,7 @@ func TestBodiesAreReadStrictly(t *testing.T) { // D10
 // A release right after the attempt is refused, and says until when it may still have its effect,
 // and what is known.
 func TestReleaseBeforeSettling(t *testing.T) { // D09
-	d := newDesk(t, admin.Config{Settle: time.Hour, Who: "kim@desk"}, nil)
+	d := newDesk(t, admin.Config{Config: operate.Config{Settle: time.Hour}, Who: "kim@desk"}, nil)
 	id := d.unknown("k")
 	head := d.record(id).Head
 	if _, mine, err := d.engine.Operator().Probing(t.Context(), &head, time.Minute, nil); err != nil || !mine {
@@ -334,10 +335,10 @@ func TestReleaseBeforeSettling(t *testing.T) { // D09
 	d.said("POST", "/api/v1/keys/s/happened/resolve", `{"reason":"x","outcome":"completed","status":201}`, 200)
 	// The default is that of the configuration, and where silence never proves anything people
 	// decide at once.
-	d = newDesk(t, admin.Config{Settle: reconcile.DefaultSettle}, nil)
+	d = newDesk(t, admin.Config{Config: operate.Config{Settle: reconcile.DefaultSettle}}, nil)
 	d.unknown("k")
 	d.said("POST", "/api/v1/keys/s/k/release", `{"reason":"x"}`, 409)
-	d = newDesk(t, admin.Config{Settle: stet.Never}, nil)
+	d = newDesk(t, admin.Config{Config: operate.Config{Settle: stet.Never}}, nil)
 	d.unknown("k")
 	d.said("POST", "/api/v1/keys/s/k/release", `{"reason":"x"}`, 200)
 }
@@ -347,7 +348,7 @@ func TestReleaseBeforeSettling(t *testing.T) { // D09
 func TestProbeNow(t *testing.T) { // D06
 	found, fails := reconcile.Finding{Effect: reconcile.Missing, Evidence: "the probe was answered 404"}, error(nil)
 	r := &reconcile.Reconciler{Settle: 20 * time.Minute, Resolver: reconcile.Resolver(func(context.Context, stet.Head) (reconcile.Finding, error) { return found, fails })}
-	d := newDesk(t, admin.Config{Settle: 20 * time.Minute, Reconciler: r, Who: "kim@desk"}, nil)
+	d := newDesk(t, admin.Config{Config: operate.Config{Settle: 20 * time.Minute, Reconciler: r}, Who: "kim@desk"}, nil)
 	r.Engine = d.engine
 	id := d.unknown("k")
 	head := d.record(id).Head

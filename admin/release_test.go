@@ -9,26 +9,27 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/reconcile"
 )
 
 // entries are those of the audit trail, the newest first.
-type entries struct{ Entries []admin.Entry }
+type entries struct{ Entries []operate.Entry }
 
 // releasing is a ward with an operator and an admin, and what the next probe finds.
 func releasing(t *testing.T) (w *ward, next *reconcile.Finding) {
 	t.Helper()
 	next = &reconcile.Finding{}
 	r := &reconcile.Reconciler{Resolver: func(context.Context, stet.Head) (reconcile.Finding, error) { return *next, nil }}
-	w = newWard(t, admin.Config{Reconciler: r, Settle: 5 * time.Minute, Tokens: only(tokens()...)})
+	w = newWard(t, admin.Config{Config: operate.Config{Reconciler: r, Settle: 5 * time.Minute}, Tokens: only(tokens()...)})
 	w.token = "admin-token"
 	return w, next
 }
 
 // outlook returns what the documents of a record say of its release, which are all the same.
-func (w *ward) outlook(key string) admin.Release {
+func (w *ward) outlook(key string) operate.Release {
 	w.Helper()
-	var one admin.Record
+	var one operate.Record
 	w.ask("GET", "/api/v1/keys/s/"+key, "", 200, &one)
 	var all incidents
 	w.ask("GET", "/api/v1/incidents", "", 200, &all)
@@ -50,7 +51,7 @@ func TestReleaseIsAsTheOutlookSays(t *testing.T) {
 		began := time.Now().UTC()
 		w.unknown("s", "fresh", "", "timeout")
 		is := w.outlook("fresh")
-		if is.Why == "" || is != (admin.Release{Code: "not-settled", Why: is.Why, From: began.Add(5 * time.Minute), Role: "admin", With: "voided"}) {
+		if is.Why == "" || is != (operate.Release{Code: "not-settled", Why: is.Why, From: began.Add(5 * time.Minute), Role: "admin", With: "voided"}) {
 			t.Errorf("%+v", is)
 		}
 		w.ask("POST", "/api/v1/keys/s/fresh/release", `{"reason":"x"}`, 409, nil)
@@ -70,13 +71,13 @@ func TestReleaseIsAsTheOutlookSays(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		for _, c := range []struct {
 			key  string
-			want admin.Release
+			want operate.Release
 			code string // of the refusal
 		}{
-			{"found", admin.Release{Code: "found", Role: "admin", With: "override"}, "contradicted"},
-			{"late", admin.Release{Code: "late-answer", Role: "admin", With: "override"}, "contradicted"},
-			{"missing", admin.Release{May: true, Many: true, Code: "no-trace", Role: "operator"}, ""},
-			{"fresh", admin.Release{May: true, Code: "settled", Role: "operator"}, ""},
+			{"found", operate.Release{Code: "found", Role: "admin", With: "override"}, "contradicted"},
+			{"late", operate.Release{Code: "late-answer", Role: "admin", With: "override"}, "contradicted"},
+			{"missing", operate.Release{May: true, Many: true, Code: "no-trace", Role: "operator"}, ""},
+			{"fresh", operate.Release{May: true, Code: "settled", Role: "operator"}, ""},
 		} {
 			is := w.outlook(c.key)
 			if c.want.Why = is.Why; is != c.want || is.Why == "" {
@@ -96,7 +97,7 @@ func TestReleaseIsAsTheOutlookSays(t *testing.T) {
 			if w.token = "admin-token"; c.code == "" && doc.State != "retryable" {
 				t.Errorf("%s: %+v", c.key, doc)
 			}
-			var one admin.Record
+			var one operate.Record
 			if w.ask("GET", "/api/v1/keys/s/"+c.key, "", 200, &one); one.Outlook.Release != nil {
 				t.Errorf("%s is free, and %+v", c.key, one.Outlook.Release)
 			}
@@ -132,7 +133,7 @@ func TestReleaseOfWhatWasCancelled(t *testing.T) {
 		if bad.Parameter != "voided" {
 			t.Errorf("%+v", bad)
 		}
-		var doc admin.Record
+		var doc operate.Record
 		if w.ask("POST", path, `{"reason":"x","voided":true,"evidence":"can_1"}`, 200, &doc); doc.State != "retryable" {
 			t.Errorf("%+v", doc)
 		}
@@ -157,7 +158,7 @@ func TestReleaseOfWhatWasCancelled(t *testing.T) {
 func TestBulkReleaseNowTakesAnAdmin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, admin.Config{Tokens: only(tokens()...)})
-		w.Handler = admin.New(w.engine, admin.Config{Tokens: only(tokens()...), Bulk: bulk.New(w.engine)})
+		w.Handler = admin.New(w.engine, admin.Config{Config: operate.Config{Jobs: bulk.New(w.engine)}, Tokens: only(tokens()...)})
 		w.unknown("s", "k", "", "timeout")
 		order := func(member string) string {
 			return `{"action":"release","filter":{"scope":"s"},"expect":1,"reason":"x","` + member + `":true}`

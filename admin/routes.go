@@ -4,32 +4,32 @@ import (
 	_ "embed"
 	"mime"
 	"net/http"
+	"reflect"
 	"strings"
 
 	"github.com/stet-dev/stet/internal/ledger"
 	"github.com/stet-dev/stet/internal/reply"
+	"github.com/stet-dev/stet/operate"
 )
 
 // call is a request, and the operator who makes it.
 type call struct {
 	*http.Request
 	header http.Header // of the answer
-	who    principal
+	who    operate.Caller
 	room   ledger.Hold // for a stored body, until the answer has been sent
 }
 
 // route is a row of what the handler answers.
 type route struct {
 	method, path string
-	role         Role // which a token needs at least; anyone: not even a token
-	// do returns the document of the answer, nil for none, or an [http.Handler] that answers by
-	// itself. An error becomes a problem document.
-	do    func(h *handler, c *call) (any, error)
+	role         operate.Role // which a token needs at least; anyone: not even a token
+	action
 	given func(c *Config) bool // whether there is anything behind it; nil: always
 }
 
 // anyone is the role of those who need none.
-const anyone Role = 255
+const anyone operate.Role = 255
 
 // byKey are the paths of a record, which are also served as byID: an id needs no scope.
 const (
@@ -37,64 +37,75 @@ const (
 	byID  = "/api/v1/keys/{id}"
 )
 
+const (
+	viewer   = operate.Viewer
+	operator = operate.Operator
+	admin    = operate.Admin
+)
+
+type desk = operate.Desk
+
 var routes = []route{
-	{"GET", "/livez", anyone, (*handler).livez, nil},
-	{"GET", "/readyz", anyone, (*handler).readyz, nil},
-	{"GET", "/api/v1/whoami", Viewer, (*handler).whoami, nil},
-	{"GET", "/api/v1/status", Viewer, (*handler).status, nil},
-	{"GET", "/api/v1/keys", Viewer, (*handler).list, nil},
-	{"GET", byKey, Viewer, (*handler).show, nil},
-	{"DELETE", byKey, Admin, (*handler).purge, nil},
-	{"POST", byKey + "/resolve", Operator, (*handler).resolve, nil},
-	{"POST", byKey + "/release", Operator, (*handler).release, nil},
-	{"POST", byKey + "/extend", Operator, (*handler).extend, nil},
-	{"POST", byKey + "/probe", Operator, (*handler).ask, nil},
-	{"POST", byKey + "/note", Operator, (*handler).annotate, nil},
-	{"POST", byKey + "/snooze", Operator, (*handler).snooze, nil},
-	{"POST", byKey + "/hand", Operator, (*handler).hand, nil},
-	{"GET", "/api/v1/incidents", Viewer, (*handler).incidents, nil},
-	{"GET", "/api/v1/incidents/{incident}", Viewer, (*handler).incident, nil},
-	{"GET", "/api/v1/find", Viewer, (*handler).sought, nil},
-	{"GET", "/api/v1/store", Viewer, ofAllScopes((*handler).store), nil},
-	{"POST", "/api/v1/store/accept", Admin, ofAllScopes((*handler).accept), nil},
-	{"GET", "/api/v1/audit", Viewer, (*handler).audit, nil},
-	{"POST", "/api/v1/audit/erase", Admin, (*handler).erase, nil},
-	{"GET", "/api/v1/bulk", Viewer, (*handler).bulkRecent, withBulk},
-	{"POST", "/api/v1/bulk", Operator, (*handler).bulkStart, withBulk},
-	{"POST", "/api/v1/bulk/count", Operator, (*handler).bulkCount, withBulk},
-	{"GET", "/api/v1/bulk/{job}", Viewer, (*handler).bulkShow, withBulk},
-	{"GET", "/api/v1/bulk/{job}/report", Viewer, (*handler).bulkReport, withBulk},
-	{"POST", "/api/v1/bulk/{job}/stop", Operator, (*handler).bulkStop, withBulk},
-	{"POST", "/api/v1/bulk/{job}/resume", Operator, (*handler).bulkResume, withBulk},
-	{"GET", "/api/v1/outbox", Viewer, outboxed((*handler).messages), nil},
-	{"GET", "/api/v1/outbox/{message}", Viewer, outboxed((*handler).message), nil},
-	{"POST", "/api/v1/outbox/{message}/retry", Operator, outboxed((*handler).retry), nil},
-	{"POST", "/api/v1/outbox/{message}/discard", Operator, outboxed((*handler).discard), nil},
-	{"POST", "/api/v1/outbox/{message}/confirm", Operator, outboxed((*handler).confirm), nil},
-	{"GET", "/api/v1/gateways", Viewer, ofAllScopes(unasked((*handler).gateways)), withFigures},
-	{"GET", "/api/v1/routes", Viewer, ofAllScopes(unasked((*handler).routeFigures)), withFigures},
-	{"GET", "/api/v1/config", Viewer, ofAllScopes(unasked((*handler).settings)),
+	{"GET", "/livez", anyone, by((*handler).livez), nil},
+	{"GET", "/readyz", anyone, by((*handler).readyz), nil},
+	{"GET", "/api/v1/whoami", viewer, by((*handler).whoami), nil},
+	{"GET", "/api/v1/status", viewer, get(overview), nil},
+	{"GET", "/api/v1/keys", viewer, get((*desk).Records), nil},
+	{"GET", byKey, viewer, showMore(record, (*desk).Record, (*desk).Reveal), nil},
+	{"DELETE", byKey, admin, remove(record, (*desk).Delete), nil},
+	{"POST", byKey + "/resolve", operator, postTo(record, (*desk).Resolve), nil},
+	{"POST", byKey + "/release", operator, postTo(record, (*desk).Release), nil},
+	{"POST", byKey + "/extend", operator, postTo(record, (*desk).Extend), nil},
+	{"POST", byKey + "/probe", operator, postTo(record, (*desk).Probe), nil},
+	{"POST", byKey + "/note", operator, postTo(record, (*desk).Note), nil},
+	{"POST", byKey + "/snooze", operator, postTo(record, (*desk).Snooze), nil},
+	{"POST", byKey + "/hand", operator, postTo(record, (*desk).Hand), nil},
+	{"GET", "/api/v1/incidents", viewer, get((*desk).Incidents), nil},
+	{"GET", "/api/v1/incidents/{incident}", viewer, getOf(incident, (*desk).Incident), nil},
+	{"GET", "/api/v1/find", viewer, get((*desk).Find), nil},
+	{"GET", "/api/v1/store", viewer, get(without((*desk).Store)), nil},
+	{"POST", "/api/v1/store/accept", admin, post((*desk).AcceptStore), nil},
+	{"GET", "/api/v1/audit", viewer, get((*desk).Audit), nil},
+	{"POST", "/api/v1/audit/erase", admin, post((*desk).Erase), nil},
+	{"GET", "/api/v1/bulk", viewer, get(without((*desk).RecentJobs)), withBulk},
+	{"POST", "/api/v1/bulk", operator, post((*desk).Start), withBulk},
+	{"POST", "/api/v1/bulk/count", operator, post((*desk).Preview), withBulk},
+	{"GET", "/api/v1/bulk/{job}", viewer, getOf(job, withoutOf((*desk).Job)), withBulk},
+	{"GET", "/api/v1/bulk/{job}/report", viewer, by((*handler).report), withBulk},
+	{"POST", "/api/v1/bulk/{job}/stop", operator, postTo(job, (*desk).StopJob), withBulk},
+	{"POST", "/api/v1/bulk/{job}/resume", operator, postTo(job, (*desk).ResumeJob), withBulk},
+	{"GET", "/api/v1/outbox", viewer, get((*desk).Messages), nil},
+	{"GET", "/api/v1/outbox/{message}", viewer, showMore(message, (*desk).Message, (*desk).RevealMessage), nil},
+	{"POST", "/api/v1/outbox/{message}/retry", operator, postTo(message, (*desk).Retry), nil},
+	{"POST", "/api/v1/outbox/{message}/discard", operator, postTo(message, (*desk).Discard), nil},
+	{"POST", "/api/v1/outbox/{message}/confirm", operator, postTo(message, (*desk).Confirm), nil},
+	{"GET", "/api/v1/gateways", viewer, ofAllScopes((*handler).gateways), withFigures},
+	{"GET", "/api/v1/routes", viewer, ofAllScopes((*handler).routeFigures), withFigures},
+	{"GET", "/api/v1/config", viewer, ofAllScopes((*handler).settings),
 		func(c *Config) bool { return c.Settings != nil }},
-	{"POST", "/hooks/reconcile", anyone, (*handler).hook, func(c *Config) bool { return c.Webhook != nil }},
-	{"GET", "/metrics", Viewer, ofAllScopes((*handler).metrics), func(c *Config) bool { return c.Metrics != nil }},
-	{"GET", "/policy.json", Viewer, (*handler).policy, func(c *Config) bool { return c.Policy != nil }},
-	{"GET", "/openapi.json", anyone, (*handler).openAPI, nil},
-	{"GET", "/problems/", anyone, (*handler).problems, nil},
-	{"", "/", Viewer, func(*handler, *call) (any, error) { return nil, notFound }, nil},
+	{"POST", "/hooks/reconcile", anyone, by((*handler).hook), func(c *Config) bool { return c.Webhook != nil }},
+	{"GET", "/metrics", viewer, by((*handler).metrics), func(c *Config) bool { return c.Metrics != nil }},
+	{"GET", "/policy.json", viewer, by((*handler).policy), func(c *Config) bool { return c.Policy != nil }},
+	{"GET", "/openapi.json", anyone, by((*handler).openAPI), nil},
+	{"GET", "/problems/", anyone, by((*handler).problems), nil},
+	{"", "/", viewer, by(func(*handler, *call) (any, error) { return nil, notFound }), nil},
 }
 
-func withBulk(c *Config) bool    { return c.Bulk != nil }
+func withBulk(c *Config) bool    { return c.Jobs != nil }
 func withFigures(c *Config) bool { return c.Figures != nil }
 
-// ofAllScopes answers a call about all scopes together: for a token that is bound to some there is
-// no such thing.
-func ofAllScopes(do func(*handler, *call) (any, error)) func(*handler, *call) (any, error) {
-	return func(h *handler, c *call) (any, error) {
-		if c.who.bound() {
+// ofAllScopes answers a call without parameters about all scopes together: for a token that is bound
+// to some there is no such thing.
+func ofAllScopes[D any](do func(*handler, *call) (D, error)) action {
+	return action{query: reflect.TypeFor[none](), gives: reflect.TypeFor[D](), do: func(h *handler, c *call) (any, error) {
+		if c.who.Bound() {
 			return nil, notFound
 		}
+		if err := c.queried(&none{}); err != nil {
+			return nil, err
+		}
 		return do(h, c)
-	}
+	}}
 }
 
 // mount registers what the configuration has something behind.
@@ -117,13 +128,13 @@ func (h *handler) serve(rt route) http.HandlerFunc {
 		var doc any
 		err := h.admit(c, &rt)
 		if err == nil {
-			doc, err = rt.do(h, c)
 			if rt.method != http.MethodGet {
-				h.readings.forget()
+				defer h.service.Forget()
 			}
+			doc, err = rt.do(h, c)
 		}
 		if err != nil {
-			problemOf(err).write(w)
+			write(w, *operate.ProblemOf(err))
 			return
 		}
 		switch doc := doc.(type) {
@@ -131,7 +142,7 @@ func (h *handler) serve(rt route) http.HandlerFunc {
 			w.WriteHeader(http.StatusNoContent)
 		case http.Handler:
 			doc.ServeHTTP(w, r)
-		case accepted:
+		case operate.Started:
 			reply.JSON(w, http.StatusAccepted, reply.Document, doc)
 		default:
 			reply.JSON(w, http.StatusOK, reply.Document, doc)
@@ -146,21 +157,21 @@ func (h *handler) admit(c *call, rt *route) error {
 		return nil
 	}
 	if !h.knownHost(c.Host) {
-		return forbidden("This Host is not served here: use localhost, an IP address, or a name that is configured.")
+		return operate.Forbidden("This Host is not served here: use localhost, an IP address, or a name that is configured.")
 	}
 	if err := h.login(c); err != nil {
 		return err
 	}
 	media, _, _ := mime.ParseMediaType(c.Header.Get("Content-Type"))
 	switch change := rt.method == http.MethodPost || rt.method == http.MethodDelete; {
-	case c.who.role < rt.role:
-		return lacks(c.who, rt.role)
+	case c.who.Takes(rt.role) != nil:
+		return c.who.Takes(rt.role)
 	case change && h.foreign.Check(c.Request) != nil:
-		return forbidden("Changes are not taken from pages of other origins.")
+		return operate.Forbidden("Changes are not taken from pages of other origins.")
 	case rt.method == http.MethodPost && media != reply.Document:
 		return notJSON
 	case rt.method == http.MethodPost && c.URL.RawQuery != "":
-		return badParameter("query", "a change has none; send its parameters in the body")
+		return operate.BadParameter("query", "a change has none; send its parameters in the body")
 	}
 	return nil
 }

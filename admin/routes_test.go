@@ -12,6 +12,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -23,9 +24,7 @@ func TestRoutesAreGuarded(t *testing.T) {
 		t.Fatal(err)
 	}
 	there := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	h := New(e, Config{Webhook: there, Metrics: there, Bulk: bulk.New(e), Policy: func() Policy { return Policy{} },
-		Figures: func(context.Context) Figures { return Figures{} }, Settings: func() []Setting { return nil },
-		Tokens: []Token{NewToken("v", "viewer", Viewer), NewToken("o", "operator", Operator), NewToken("a", "admin", Admin)}})
+	h := New(e, Config{Config: operate.Config{Jobs: bulk.New(e), Figures: func(context.Context) operate.Figures { return operate.Figures{} }}, Webhook: there, Metrics: there, Policy: func() Policy { return Policy{} }, Settings: func() []Setting { return nil }, Tokens: []Token{NewToken("v", "viewer", operate.Viewer), NewToken("o", "operator", operate.Operator), NewToken("a", "admin", operate.Admin)}})
 	ask := func(rt route, path, token string, change func(r *http.Request)) int {
 		r := httptest.NewRequest(rt.method, "http://localhost"+path, strings.NewReader("{}"))
 		r.Header.Set("Content-Type", "application/json")
@@ -62,7 +61,7 @@ func TestRoutesAreGuarded(t *testing.T) {
 				is("without a token", ask(rt, path, "", nil), 401)
 				is("a name that anybody could point here", ask(rt, path, "admin", func(r *http.Request) { r.Host = "evil.example" }), 403)
 				for role, token := range []string{"viewer", "operator", "admin"} {
-					if got := ask(rt, path, token, nil); (got == 403) != (Role(role) < rt.role) {
+					if got := ask(rt, path, token, nil); (got == 403) != (operate.Role(role) < rt.role) {
 						t.Errorf("as %s: %d", token, got)
 					}
 				}

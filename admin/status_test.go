@@ -12,6 +12,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/internal/execution"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/stethttp"
 	"github.com/stet-dev/stet/store/memstore"
 	"github.com/stet-dev/stet/store/storetest/faulty"
@@ -20,27 +21,21 @@ import (
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // counted is what a board would tell.
-func counted(context.Context) admin.Figures {
-	return admin.Figures{At: noon, Gateways: []admin.Gateway{{Name: "gw-1:1", State: "ready", SeenAt: noon}},
-		Hour:   []admin.Series{{Result: "new", Step: 15, PerSecond: []float64{1}}},
-		Day:    []admin.Series{{Result: "new", Step: 900, PerSecond: []float64{2}}},
-		Routes: []admin.RouteFigures{{Route: "gone", Results: map[string]int{"new": 1}}, {Route: "pay", Results: map[string]int{"new": 5}, Unprotected: 2}}}
+func counted(context.Context) operate.Figures {
+	return operate.Figures{At: noon, Gateways: []operate.Gateway{{Name: "gw-1:1", State: "ready", SeenAt: noon}},
+		Hour:   []operate.Series{{Result: "new", Step: 15, PerSecond: []float64{1}}},
+		Day:    []operate.Series{{Result: "new", Step: 900, PerSecond: []float64{2}}},
+		Routes: []operate.RouteFigures{{Route: "gone", Results: map[string]int{"new": 1}}, {Route: "pay", Results: map[string]int{"new": 5}, Unprotected: 2}}}
 }
 
 // told has all that a handler can be told.
 func told() admin.Config {
-	return admin.Config{Title: "production eu-1", TraceURL: "https://traces.example/{trace_id}", Figures: counted,
-		Health: func() (admin.Health, *admin.Health) {
-			return admin.Health{Name: "postgres", OK: true, P99MS: 4}, &admin.Health{Name: "cache", Why: "away"}
-		},
-		Warnings: func() []admin.Warning { return []admin.Warning{{Code: "single-tenant"}} },
-		Settings: func() []admin.Setting { return []admin.Setting{{Path: "listen", Value: ":8080", Origin: "default"}} },
-		Policy: func() admin.Policy {
-			return admin.Policy{Routes: []admin.Route{{Match: "POST /pay", Config: stethttp.Config{Route: "pay", Mode: stethttp.ModeRequired}},
-				{Config: stethttp.Config{Route: "default"}}}}
-		},
-		Tokens: only(admin.NewToken("all", "token-of-all", admin.Viewer), scoped(admin.NewToken("one", "token-of-acme", admin.Admin), "acme")),
-		Outbox: newShelf()}
+	return admin.Config{Config: operate.Config{Title: "production eu-1", TraceURL: "https://traces.example/{trace_id}", Figures: counted, Health: func() (operate.Health, *operate.Health) {
+		return operate.Health{Name: "postgres", OK: true, P99MS: 4}, &operate.Health{Name: "cache", Why: "away"}
+	}, Warnings: func() []operate.Warning { return []operate.Warning{{Code: "single-tenant"}} }, Outbox: newShelf()}, Settings: func() []admin.Setting { return []admin.Setting{{Path: "listen", Value: ":8080", Origin: "default"}} }, Policy: func() admin.Policy {
+		return admin.Policy{Routes: []admin.Route{{Match: "POST /pay", Config: stethttp.Config{Route: "pay", Mode: stethttp.ModeRequired}},
+			{Config: stethttp.Config{Route: "default"}}}}
+	}, Tokens: only(admin.NewToken("all", "token-of-all", operate.Viewer), scoped(admin.NewToken("one", "token-of-acme", operate.Admin), "acme"))}
 }
 
 // read returns a document, which has no null.
@@ -56,12 +51,12 @@ func read[T any](d *desk, path string) (doc T) {
 func TestStatus(t *testing.T) {
 	d := newDesk(t, told(), nil)
 	d.token = "token-of-all"
-	s := read[admin.Status](d, "/api/v1/status")
+	s := read[operate.Status](d, "/api/v1/status")
 	if s.Title != "production eu-1" || s.TraceURL == "" || !s.At.Equal(noon) || s.Store.Name != "postgres" || s.Cache.Why != "away" ||
 		*s.OutboxDead != 3 || len(s.Gateways) != 1 || len(s.Warnings) != 1 || s.Series[0].PerSecond[0] != 1 {
 		t.Errorf("%+v", s)
 	}
-	if s = read[admin.Status](d, "/api/v1/status?span=day"); s.Series[0].Step != 900 {
+	if s = read[operate.Status](d, "/api/v1/status?span=day"); s.Series[0].Step != 900 {
 		t.Errorf("%+v", s.Series)
 	}
 	for _, query := range []string{"span=week", "x=1"} {
@@ -76,14 +71,14 @@ func TestStatus(t *testing.T) {
 func TestStatusWithoutTheOutbox(t *testing.T) { // Y7
 	s := newShelf()
 	s.err = errors.New("the pool is busy")
-	d := newDesk(t, admin.Config{Outbox: s}, nil)
+	d := newDesk(t, admin.Config{Config: operate.Config{Outbox: s}}, nil)
 	d.put("s", "lost", unknown)
-	got := read[admin.Status](d, "/api/v1/status")
+	got := read[operate.Status](d, "/api/v1/status")
 	if got.Unknown != 1 || got.Unread || len(got.Incidents) != 1 || got.OutboxDead != nil || !got.OutboxUnread {
 		t.Errorf("%+v", got)
 	}
-	d = newDesk(t, admin.Config{Outbox: newShelf()}, failing{memstore.New(memstore.Config{})})
-	if got := read[admin.Status](d, "/api/v1/status"); got.OutboxDead != nil || !got.OutboxUnread || !got.Unread {
+	d = newDesk(t, admin.Config{Config: operate.Config{Outbox: newShelf()}}, failing{memstore.New(memstore.Config{})})
+	if got := read[operate.Status](d, "/api/v1/status"); got.OutboxDead != nil || !got.OutboxUnread || !got.Unread {
 		t.Errorf("%+v", got)
 	}
 }
@@ -92,18 +87,18 @@ func TestStatusWithoutTheOutbox(t *testing.T) { // Y7
 // answer.
 func TestStatusOfAStore(t *testing.T) {
 	d := newDesk(t, admin.Config{}, nil)
-	if s := read[admin.Status](d, "/api/v1/status"); !s.Store.OK || s.Unread || s.OutboxDead != nil || s.At.IsZero() {
+	if s := read[operate.Status](d, "/api/v1/status"); !s.Store.OK || s.Unread || s.OutboxDead != nil || s.At.IsZero() {
 		t.Errorf("%+v", s)
 	}
 	for _, path := range []string{"gateways", "routes", "config"} {
 		d.refused("/api/v1/"+path, 404, "not-found")
 	}
 	d = newDesk(t, admin.Config{}, failing{memstore.New(memstore.Config{})})
-	if s := read[admin.Status](d, "/api/v1/status"); s.Store.OK || s.Store.Why == "" || !s.Unread {
+	if s := read[operate.Status](d, "/api/v1/status"); s.Store.OK || s.Store.Why == "" || !s.Unread {
 		t.Errorf("%+v", s)
 	}
 	d = newDesk(t, admin.Config{}, struct{ stet.Store }{memstore.New(memstore.Config{})}) // which cannot list
-	if s := read[admin.Status](d, "/api/v1/status"); !s.Store.OK || !s.Unread {
+	if s := read[operate.Status](d, "/api/v1/status"); !s.Store.OK || !s.Unread {
 		t.Errorf("%+v", s)
 	}
 }
@@ -112,8 +107,8 @@ func TestStatusOfAStore(t *testing.T) {
 // the audit trail. Only those see it who may see its scope.
 func TestDoubleEffectInTheStatus(t *testing.T) { // K03c
 	config := told()
-	config.Tokens = append(config.Tokens, admin.NewToken("kim", "token-of-kim", admin.Admin),
-		scoped(admin.NewToken("two", "token-of-two", admin.Admin), "acme", "globex"))
+	config.Tokens = append(config.Tokens, admin.NewToken("kim", "token-of-kim", operate.Admin),
+		scoped(admin.NewToken("two", "token-of-two", operate.Admin), "acme", "globex"))
 	d := newDesk(t, config, nil)
 	d.token = "token-of-kim"
 	id := stet.ID{Scope: "shop", Key: "twice"}
@@ -121,23 +116,23 @@ func TestDoubleEffectInTheStatus(t *testing.T) { // K03c
 		t.Fatal(err)
 	}
 	tag := d.engine.Tag(id)
-	s := read[admin.Status](d, "/api/v1/status")
+	s := read[operate.Status](d, "/api/v1/status")
 	if len(s.Double) != 1 || s.Double[0].ID != tag || s.Double[0].Scope != "shop" || !strings.Contains(s.Double[0].Evidence, "attempt 1 was answered 201, with 5 bytes, says host:1") {
 		t.Fatalf("%+v", s.Double)
 	}
-	list := read[struct{ Keys []admin.Record }](d, "/api/v1/keys?cause=double-effect").Keys
+	list := read[struct{ Keys []operate.Record }](d, "/api/v1/keys?cause=double-effect").Keys
 	if len(list) != 1 || list[0].ID != tag || list[0].Cause != "double-effect" || list[0].State != "completed" {
 		t.Errorf("%+v", list)
 	}
-	if r := read[admin.Record](d, "/api/v1/keys/"+tag); r.Cause != "double-effect" || r.Outlook.Client.Status != 201 {
+	if r := read[operate.Record](d, "/api/v1/keys/"+tag); r.Cause != "double-effect" || r.Outlook.Client.Status != 201 {
 		t.Errorf("%+v", r)
 	}
-	trail := read[struct{ Entries []admin.Entry }](d, "/api/v1/audit?action=double-effect").Entries
+	trail := read[struct{ Entries []operate.Entry }](d, "/api/v1/audit?action=double-effect").Entries
 	if len(trail) != 1 || trail[0].ID != tag || trail[0].Who != "stet" || trail[0].From != "completed" || trail[0].To != "completed" {
 		t.Errorf("%+v", trail)
 	}
 	for _, d.token = range []string{"token-of-acme", "token-of-two"} {
-		if s := read[admin.Status](d, "/api/v1/status"); len(s.Double) > 0 {
+		if s := read[operate.Status](d, "/api/v1/status"); len(s.Double) > 0 {
 			t.Errorf("of another scope: %+v", s.Double)
 		}
 	}
@@ -145,7 +140,7 @@ func TestDoubleEffectInTheStatus(t *testing.T) { // K03c
 	if status, body := d.change("POST", "/api/v1/keys/"+tag+"/note", `{"reason":"refunded re_17"}`); status != 200 {
 		t.Fatalf("%d %s", status, body)
 	}
-	if s := read[admin.Status](d, "/api/v1/status"); len(s.Double) > 0 {
+	if s := read[operate.Status](d, "/api/v1/status"); len(s.Double) > 0 {
 		t.Errorf("noted, and still told: %+v", s.Double)
 	}
 }
@@ -154,7 +149,7 @@ func TestDoubleEffectInTheStatus(t *testing.T) { // K03c
 func TestUnstoredInTheStatus(t *testing.T) { // K03
 	store := faulty.New(memstore.New(memstore.Config{}), 1)
 	d := newDeskWithin(t, admin.Config{}, store, 2*time.Second)
-	if s := read[admin.Status](d, "/api/v1/status"); s.Unstored != nil {
+	if s := read[operate.Status](d, "/api/v1/status"); s.Unstored != nil {
 		t.Errorf("%+v", s.Unstored)
 	}
 	q, err := d.engine.Begin(t.Context(), stet.Request{ID: stet.ID{Scope: "s", Key: "k"}})
@@ -165,14 +160,14 @@ func TestUnstoredInTheStatus(t *testing.T) { // K03
 	if err := q.Claim.Settle(t.Context(), stet.Outcome{Response: stet.Response{Status: 201}}); err == nil {
 		t.Error("it is stored")
 	}
-	if s := read[admin.Status](d, "/api/v1/status"); s.Unstored == nil || s.Unstored.Entries != 1 || s.Unstored.Bytes == 0 {
+	if s := read[operate.Status](d, "/api/v1/status"); s.Unstored == nil || s.Unstored.Entries != 1 || s.Unstored.Bytes == 0 {
 		t.Errorf("%+v", s.Unstored)
 	}
 	store.FailComplete(false)
 	if err := d.engine.Drain(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if s := read[admin.Status](d, "/api/v1/status"); s.Unstored != nil {
+	if s := read[operate.Status](d, "/api/v1/status"); s.Unstored != nil {
 		t.Errorf("stored, and still told: %+v", s.Unstored)
 	}
 }
@@ -180,12 +175,12 @@ func TestUnstoredInTheStatus(t *testing.T) { // K03
 func TestFigures(t *testing.T) {
 	d := newDesk(t, told(), nil)
 	d.token = "token-of-all"
-	if g := read[struct{ Gateways []admin.Gateway }](d, "/api/v1/gateways").Gateways; len(g) != 1 || g[0].Name != "gw-1:1" {
+	if g := read[struct{ Gateways []operate.Gateway }](d, "/api/v1/gateways").Gateways; len(g) != 1 || g[0].Name != "gw-1:1" {
 		t.Errorf("%+v", g)
 	}
-	want := []admin.RouteFigures{{Route: "pay", Match: "POST /pay", Mode: "required", Results: map[string]int{"new": 5}, Unprotected: 2},
+	want := []operate.RouteFigures{{Route: "pay", Match: "POST /pay", Mode: "required", Results: map[string]int{"new": 5}, Unprotected: 2},
 		{Route: "default", Mode: "by-method", Results: map[string]int{}}, {Route: "gone", Results: map[string]int{"new": 1}}}
-	if r := read[struct{ Routes []admin.RouteFigures }](d, "/api/v1/routes").Routes; fmt.Sprint(r) != fmt.Sprint(want) {
+	if r := read[struct{ Routes []operate.RouteFigures }](d, "/api/v1/routes").Routes; fmt.Sprint(r) != fmt.Sprint(want) {
 		t.Errorf("%+v", r)
 	}
 	if s := read[struct{ Settings []admin.Setting }](d, "/api/v1/config").Settings; len(s) != 1 || s[0].Value != ":8080" {
@@ -200,7 +195,7 @@ func TestFiguresOfBoundTokens(t *testing.T) { // D12
 	for _, path := range []string{"gateways", "routes", "config"} {
 		d.refused("/api/v1/"+path, 404, "not-found")
 	}
-	s := read[admin.Status](d, "/api/v1/status")
+	s := read[operate.Status](d, "/api/v1/status")
 	if len(s.Gateways)+len(s.Series)+len(s.Warnings) > 0 || *s.OutboxDead != 1 || s.More || s.Title == "" || !s.Store.OK {
 		t.Errorf("%+v", s)
 	}
@@ -230,7 +225,7 @@ func TestDeadMessagesOfBoundTokens(t *testing.T) { // D12
 		if c.more {
 			want = 1
 		}
-		if got := read[admin.Status](d, "/api/v1/status"); *got.OutboxDead != want || got.More != c.more {
+		if got := read[operate.Status](d, "/api/v1/status"); *got.OutboxDead != want || got.More != c.more {
 			t.Errorf("of %d others: %d, more: %v", c.others, *got.OutboxDead, got.More)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/internal/storeid"
 	"github.com/stet-dev/stet/internal/usable"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -78,7 +79,7 @@ func TestTheStoreIsAcceptedByName(t *testing.T) { // S-I
 	}
 	s.Make = func(_ context.Context, _, next stet.Identity) error { s.id = next; return nil }
 	status, text := accept(`{"id": "st_first", "reason": "INC-1", "evidence": "restored from Tuesday"}`)
-	var now admin.StoreIdentity
+	var now operate.StoreIdentity
 	if err := json.Unmarshal([]byte(text), &now); err != nil || status != 200 || now.Foreign || now.ID == "st_first" || len(now.Replaces) != 1 || now.Replaces[0] != "st_first" {
 		t.Errorf("%d %s", status, text)
 	}
@@ -91,9 +92,9 @@ func TestTheStoreIsAcceptedByName(t *testing.T) { // S-I
 
 func TestOnlyAdminsAcceptAStore(t *testing.T) {
 	s := newSited(t)
-	one := admin.NewToken("one", "token-of-acme", admin.Admin)
+	one := admin.NewToken("one", "token-of-acme", operate.Admin)
 	one.Scopes = []string{"acme"}
-	d := newDesk(t, admin.Config{Tokens: []admin.Token{admin.NewToken("otto", "token-of-otto", admin.Operator), one}}, s)
+	d := newDesk(t, admin.Config{Tokens: []admin.Token{admin.NewToken("otto", "token-of-otto", operate.Operator), one}}, s)
 	d.token = "token-of-otto"
 	d.doc("/api/v1/store")
 	if status, _ := d.change("POST", "/api/v1/store/accept", `{"id": "st_first", "reason": "x"}`); status != 403 {

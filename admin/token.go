@@ -10,37 +10,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stet-dev/stet/internal/names"
+	"github.com/stet-dev/stet/operate"
 )
-
-// Role says what a token allows. Each includes the ones before it.
-type Role uint8
-
-const (
-	Viewer   Role = iota // see records, metrics and the policy
-	Operator             // see keys and responses too, and settle outcomes
-	Admin                // everything
-)
-
-var roleNames = [...]string{Viewer: "viewer", Operator: "operator", Admin: "admin"}
-
-func (r Role) String() string { return names.Of("Role", roleNames[:], r) }
-
-// UnmarshalText accepts viewer, operator and admin.
-func (r *Role) UnmarshalText(text []byte) error {
-	i := slices.Index(roleNames[:], string(text))
-	if i < 0 {
-		return fmt.Errorf("admin: %q is no role: viewer, operator or admin", text)
-	}
-	*r = Role(i)
-	return nil
-}
 
 // Token is the right of its bearer to make calls. The secret itself is not kept.
 type Token struct {
 	Name   string            // its bearer's name in the log and the audit trail; required
 	SHA256 [sha256.Size]byte // of the secret
-	Role   Role              // what it allows; the zero value is [Viewer]
+	Role   operate.Role      // what it allows; the zero value is [operate.Viewer]
 	// Scopes are those the right is bound to: each is a scope, or the beginning of scopes with *
 	// after it. What is in another one is for this token as if it did not exist. Without any it is
 	// bound to none.
@@ -49,7 +26,7 @@ type Token struct {
 }
 
 // NewToken returns the Token of a secret.
-func NewToken(name, secret string, role Role) Token {
+func NewToken(name, secret string, role operate.Role) Token {
 	return Token{Name: name, SHA256: sha256.Sum256([]byte(secret)), Role: role}
 }
 
@@ -62,7 +39,7 @@ func NewToken(name, secret string, role Role) Token {
 func ParseTokens(doc []byte) ([]Token, error) {
 	var entries map[string]struct {
 		SHA256  string
-		Role    *Role
+		Role    *operate.Role
 		Scopes  *[]string
 		Expires time.Time
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/adminclient"
 	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -33,9 +34,8 @@ func desk(t *testing.T) (*stet.Engine, http.Handler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return e, admin.New(e, admin.Config{Bulk: bulk.New(e), Settle: stet.Never,
-		Tokens: []admin.Token{admin.NewToken("otto", secret, admin.Operator),
-			admin.NewToken("vera", "viewer", admin.Viewer)}})
+	return e, admin.New(e, admin.Config{Config: operate.Config{Jobs: bulk.New(e), Settle: stet.Never}, Tokens: []admin.Token{admin.NewToken("otto", secret, operate.Operator),
+		admin.NewToken("vera", "viewer", operate.Viewer)}})
 }
 
 // put makes a record that is unknown, or completed.
@@ -96,8 +96,8 @@ func TestClient(t *testing.T) {
 	for way, c := range ways(t, h, secret) {
 		t.Run(way, func(t *testing.T) {
 			ctx := t.Context()
-			unknown := c.Keys(adminclient.Query{Filter: admin.Filter{State: "unknown", Scope: "acme", OlderThan: 0.5e-9},
-				Oldest: true})
+			unknown := c.Keys(operate.RecordQuery{Filter: operate.Filter{State: "unknown", Scope: "acme", OlderThan: 0.5e-9},
+				Sort: "oldest"})
 			var seen []string
 			for r, err := range unknown.All(ctx) {
 				if err != nil || r.State != "unknown" || r.Cause != "panic" {
@@ -117,23 +117,23 @@ func TestClient(t *testing.T) {
 			if err != nil || len(docs) != 1 || !strings.Contains(string(docs[0]), seen[0]) {
 				t.Fatal(docs, err)
 			}
-			byKey := adminclient.Query{Filter: admin.Filter{Key: "k1"}}
+			byKey := operate.RecordQuery{Filter: operate.Filter{Key: "k1"}}
 			if rows, _, err = c.Keys(byKey).Page(ctx, "", 0); err != nil || len(rows) != 1 {
 				t.Errorf("by its key: %v, %v", rows, err)
 			}
-			dots, err := c.Reveal(ctx, adminclient.Name{Scope: "a/b", Key: ".."}, "why")
+			dots, err := c.Reveal(ctx, operate.Name{Scope: "a/b", Key: ".."}, "why")
 			if err != nil || dots.Scope != "a/b" || dots.Key != ".." || dots.Response.Status != 201 {
 				t.Errorf("%v, %v", dots, err)
 			}
-			if same, err := c.Record(ctx, adminclient.Name{Key: dots.ID}); err != nil || same.ID != dots.ID || same.Key != "" {
+			if same, err := c.Record(ctx, operate.Name{Key: dots.ID}); err != nil || same.ID != dots.ID || same.Key != "" {
 				t.Errorf("by its id: %v, %v", same, err)
 			}
-			if _, err := c.Note(ctx, adminclient.Name{Key: dots.ID},
-				admin.Remark{Text: way, Version: fmt.Sprint(dots.Version), Basis: dots.Basis}); err != nil {
+			if _, err := c.Note(ctx, operate.Name{Key: dots.ID},
+				operate.Remark{Text: way, Condition: operate.Condition{Version: operate.Version(fmt.Sprint(dots.Version)), Basis: operate.Basis(dots.Basis)}}); err != nil {
 				t.Error(err)
 			}
 			var noted []string
-			for entry, err := range c.Audit(adminclient.AuditQuery{ID: dots.ID}).All(ctx) {
+			for entry, err := range c.Audit(operate.AuditQuery{ID: dots.ID}).All(ctx) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -142,32 +142,32 @@ func TestClient(t *testing.T) {
 			if !slices.Contains(noted, way) {
 				t.Errorf("the trail has %q", noted)
 			}
-			_, err = c.Release(ctx, adminclient.Name{Scope: "acme", Key: "none"},
-				admin.Resolution{Change: admin.Change{Reason: "x"}})
+			_, err = c.Release(ctx, operate.Name{Scope: "acme", Key: "none"},
+				operate.Resolution{Change: operate.Change{Reason: "x"}})
 			if p, ok := errors.AsType[*adminclient.Problem](err); !ok || p.Code != "not-found" || p.Status != 404 ||
 				p.Detail == "" || !adminclient.Is(err, "not-found") {
 				t.Errorf("a record that is not there: %v", err)
 			}
-			n, err := c.Count(ctx, admin.Selection{Action: bulk.Release, Filter: byKey.Parameters()})
+			n, err := c.Count(ctx, operate.Selection{Action: bulk.Release, Filter: adminclient.Parameters(byKey)})
 			if err != nil || n.Matching != 0 { // it is completed
 				t.Errorf("%v, %v", n, err)
 			}
-			_, err = c.Start(ctx, admin.Order{Selection: admin.Selection{Action: bulk.Release,
-				Filter: admin.Parameters{"state": "unknown", "scope": "acme"}}, Expect: 7, Reason: "x"})
+			_, err = c.Start(ctx, operate.Order{Selection: operate.Selection{Action: bulk.Release,
+				Filter: operate.Parameters{"state": "unknown", "scope": "acme"}}, Expect: 7, Reason: "x"})
 			if p, ok := errors.AsType[*adminclient.Problem](err); !ok || p.Code != "expect-mismatch" || *p.Matching != 3 {
 				t.Errorf("%v", err)
 			}
-			err = c.Delete(ctx, adminclient.Name{Key: dots.ID}, admin.Change{Reason: "x"})
+			err = c.Delete(ctx, operate.Name{Key: dots.ID}, operate.Change{Reason: "x"})
 			if !adminclient.Is(err, "forbidden") {
 				t.Errorf("an operator deletes: %v", err)
 			}
 			if said, ready, err := c.Ready(ctx); said != "ready" || !ready || err != nil {
 				t.Error(said, ready, err)
 			}
-			if _, _, err := c.Outbox(adminclient.OutboxQuery{Dead: true}).Page(ctx, "", 0); !adminclient.Is(err, "no-outbox") {
+			if _, _, err := c.Outbox(operate.MessageQuery{Dead: true}).Page(ctx, "", 0); !adminclient.Is(err, "no-outbox") {
 				t.Error(err)
 			}
-			if err := c.Confirm(ctx, 1, admin.Settling{Reason: "x"}); !adminclient.Is(err, "no-outbox") {
+			if err := c.Confirm(ctx, 1, operate.Settling{Reason: "x"}); !adminclient.Is(err, "no-outbox") {
 				t.Error(err)
 			}
 			if jobs, err := c.Jobs(ctx); err != nil || len(jobs) != 0 {
@@ -185,7 +185,7 @@ func TestDeleteIsConditional(t *testing.T) {
 		w.Header().Set(admin.Marker, "1")
 		w.WriteHeader(http.StatusNoContent)
 	}), elsewhere, "")
-	err := c.Delete(t.Context(), adminclient.Name{Key: "k"}, admin.Change{Reason: "x", Version: "1", Basis: "2"})
+	err := c.Delete(t.Context(), operate.Name{Key: "k"}, operate.Change{Reason: "x", Condition: operate.Condition{Version: "1", Basis: "2"}})
 	if want := "if_basis=2&if_version=1&reason=x"; err != nil || sent != want {
 		t.Errorf("%q, %v; want %q", sent, err, want)
 	}
@@ -198,15 +198,15 @@ func TestJobs(t *testing.T) {
 	put(t, e, "acme", "b", true)
 	for way, c := range ways(t, h, secret) {
 		ctx := t.Context()
-		unknown := admin.Selection{Action: bulk.Resolve, Filter: admin.Parameters{"state": "unknown"}}
-		id, err := c.Start(ctx, admin.Order{Selection: unknown, Expect: 2, Reason: way})
+		unknown := operate.Selection{Action: bulk.Resolve, Filter: operate.Parameters{"state": "unknown"}}
+		id, err := c.Start(ctx, operate.Order{Selection: unknown, Expect: 2, Reason: way})
 		if err != nil {
 			t.Fatal(way, err)
 		}
 		if j, err := c.StopJob(ctx, id, "a doubt"); err != nil || j.Job != id || j.State != bulk.Stopped {
 			t.Errorf("%s: %v, %v", way, j, err)
 		}
-		if trail, _, err := c.Audit(adminclient.AuditQuery{Notice: id}).Page(ctx, "", 0); err != nil || len(trail) != 2 || trail[1].Job != id {
+		if trail, _, err := c.Audit(operate.AuditQuery{Notice: id}).Page(ctx, "", 0); err != nil || len(trail) != 2 || trail[1].Job != id {
 			t.Errorf("%s: the trail has %v, %v", way, trail, err)
 		}
 		if _, err := c.StopJob(ctx, id, "a doubt"); !adminclient.Is(err, "state-changed") {
@@ -263,7 +263,7 @@ func TestInProcessCaller(t *testing.T) {
 		{"by another name", open, &http.Request{Host: "evil.example", RemoteAddr: "127.0.0.1:1"}, "", t.Context(),
 			"forbidden"},
 	} {
-		_, err := adminclient.InProcess(tt.h, tt.from, tt.token).Reveal(tt.ctx, adminclient.Name{Scope: "acme", Key: "k"}, "")
+		_, err := adminclient.InProcess(tt.h, tt.from, tt.token).Reveal(tt.ctx, operate.Name{Scope: "acme", Key: "k"}, "")
 		if tt.want == "" && err != nil || tt.want != "" && !adminclient.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}

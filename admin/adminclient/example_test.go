@@ -7,6 +7,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/adminclient"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -21,7 +22,7 @@ func Example() {
 	defer client.Close()
 
 	waiting := 0
-	for record, err := range client.Keys(adminclient.Query{Filter: admin.Filter{State: "unknown"}}).All(context.Background()) {
+	for record, err := range client.Keys(operate.RecordQuery{Filter: operate.Filter{State: "unknown"}}).All(context.Background()) {
 		if err != nil {
 			panic(err)
 		}

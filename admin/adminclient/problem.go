@@ -8,11 +8,11 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 )
 
 // Problem is a refusal of the API. Of an answer that is no problem document, Status alone is set.
-type Problem = admin.Problem
+type Problem = operate.Problem
 
 func problem(a *answer) error {
 	p := &Problem{}

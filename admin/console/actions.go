@@ -8,15 +8,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/adminclient"
+	"github.com/stet-dev/stet/operate"
 )
 
 // form is a page on which a user ends a record, or drops its answer.
 type form struct {
 	name  string // of its template
-	R     admin.Record
-	Can   admin.Release // whether it can be freed
+	R     operate.Record
+	Can   operate.Release // whether it can be freed
 	Facts panel
 	In    url.Values // what is in its fields
 	fault
@@ -67,7 +67,7 @@ func (p *page) sent(f *form, done string, err error) error {
 }
 
 // whatChanged says who changed a record last, and how it is now.
-func (p *page) whatChanged(r *admin.Record) string {
+func (p *page) whatChanged(r *operate.Record) string {
 	now := fmt.Sprintf("It is %s now, at version %d.", markOf(r).Word, r.Version)
 	entries, err := p.entriesOf(r.ID)
 	if err != nil || len(entries) == 0 {
@@ -166,8 +166,8 @@ func (p *page) forget(f *form) error {
 		return p.sent(f, "", &problem{Status: http.StatusBadRequest, Parameter: "id",
 			Detail: "It is not the id of this key."})
 	}
-	err := fit(p.api.Delete(p.r.Context(), adminclient.Name{Key: f.R.ID}, admin.Change{Reason: f.In.Get("reason"),
-		Basis: f.In.Get("if_basis")}))
+	err := fit(p.api.Delete(p.r.Context(), operate.Name{Key: f.R.ID}, operate.Change{Reason: f.In.Get("reason"),
+		Condition: operate.Condition{Basis: operate.Basis(f.In.Get("if_basis"))}}))
 	if err == nil {
 		return p.render(http.StatusOK, "gone", view{Name: "key", Title: "Forgotten · " + f.R.ID, D: f})
 	}
@@ -192,7 +192,7 @@ func (p *page) probe() error { return p.tell("probe", map[string]any{}, "probe")
 
 // doneNow reports whether what the address says was done is what the record is. An address alone
 // does not make a page say that something happened.
-func doneNow(done string, r *admin.Record) bool {
+func doneNow(done string, r *operate.Record) bool {
 	switch done {
 	case "resolve":
 		return r.State == "completed" || r.State == "failed"
@@ -228,7 +228,7 @@ func (p *page) doneNote() *note {
 
 // snooze answers POST /keys/{id}/snooze: until an instant that was shown, or not any more.
 func (p *page) snooze() error {
-	doc := admin.Snoozing{Reason: p.Typed("reason"), Basis: p.Typed("if_basis")}
+	doc := operate.Snoozing{Reason: p.Typed("reason"), Condition: p.condition()}
 	if p.Typed("wake") != "" {
 		doc.For = new(float64)
 		return p.tell("snooze", doc, "wake")
@@ -260,8 +260,12 @@ func (p *page) Quiet() []choice {
 
 // hand answers POST /keys/{id}/hand.
 func (p *page) hand() error {
-	return p.tell("hand", admin.Handing{To: p.Typed("to"), Note: p.Typed("note"),
-		Basis: p.Typed("if_basis")}, "hand")
+	return p.tell("hand", operate.Handing{To: p.Typed("to"), Note: p.Typed("note"), Condition: p.condition()}, "hand")
+}
+
+// condition is what the page showed that the decision was made on.
+func (p *page) condition() operate.Condition {
+	return operate.Condition{Basis: operate.Basis(p.Typed("if_basis"))}
 }
 
 // annotate answers POST /keys/{id}/note.

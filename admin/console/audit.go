@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stet-dev/stet/admin"
-	"github.com/stet-dev/stet/admin/adminclient"
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/operate"
 )
 
 // auditFilters are the parameters of the audit trail that are in the address of its page.
@@ -15,7 +15,7 @@ var auditFilters = []string{"id", "scope", "who", "action", "notice", "since", "
 // auditView is the audit trail.
 type auditView struct {
 	Filter  filterView
-	Entries []admin.Entry
+	Entries []operate.Entry
 	Next    cursor
 }
 
@@ -30,7 +30,7 @@ func (p *page) audit() error {
 
 // jobOf is the id of the job that an entry is about, or that made it. Other notices are those of
 // webhooks.
-func jobOf(e *admin.Entry) string {
+func jobOf(e *operate.Entry) string {
 	if e.Job == "" && strings.HasPrefix(e.Notice, "bulk_") {
 		return e.Notice
 	}
@@ -44,8 +44,8 @@ const maxExported = 100_000
 // export answers GET /audit/export: the entries that the page's filter selects, newest first, each
 // a line of JSON as the API sends it.
 func (p *page) export() error {
-	q := adminclient.AuditQuery{Action: p.r.URL.Query().Get("action"), ID: p.r.URL.Query().Get("id"),
-		Scope: p.r.URL.Query().Get("scope"), Who: p.r.URL.Query().Get("who"), Notice: p.r.URL.Query().Get("notice")}
+	q := operate.AuditQuery{Action: p.r.URL.Query().Get("action"), ID: p.r.URL.Query().Get("id"),
+		Scope: stet.Scope(p.r.URL.Query().Get("scope")), Who: p.r.URL.Query().Get("who"), Notice: p.r.URL.Query().Get("notice")}
 	for name, at := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
 		if v := p.r.URL.Query().Get(name); v != "" {
 			var err error

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/adminclient"
+	"github.com/stet-dev/stet/operate"
 )
 
 // maxShown is how many bytes of a text a page shows. The API's document has all of it.
@@ -19,7 +20,7 @@ const maxShown = 300
 // Stored responses and cursors stay as they are, because they are sent on.
 func tidy(doc any) { tidyValue(reflect.ValueOf(doc)) }
 
-var asIs = map[reflect.Type]bool{reflect.TypeFor[admin.Response](): true, reflect.TypeFor[cursor](): true}
+var asIs = map[reflect.Type]bool{reflect.TypeFor[operate.Response](): true, reflect.TypeFor[cursor](): true}
 
 func tidyValue(v reflect.Value) {
 	if !v.IsValid() || asIs[v.Type()] {
@@ -135,12 +136,12 @@ type cursor string
 
 // lists are those of the API. A document has one of them, by its name.
 type lists struct {
-	Keys      []admin.Record       `json:"keys"`
-	Incidents []admin.Incident     `json:"incidents"`
-	Entries   []admin.Entry        `json:"entries"`
-	Messages  []admin.Message      `json:"messages"`
-	Jobs      []admin.Job          `json:"jobs"`
-	Routes    []admin.RouteFigures `json:"routes"`
-	Settings  []admin.Setting      `json:"settings"`
-	Next      cursor               `json:"next_cursor"`
+	Keys      []operate.Record       `json:"keys"`
+	Incidents []operate.Incident     `json:"incidents"`
+	Entries   []operate.Entry        `json:"entries"`
+	Messages  []operate.Message      `json:"messages"`
+	Jobs      []operate.Job          `json:"jobs"`
+	Routes    []operate.RouteFigures `json:"routes"`
+	Settings  []admin.Setting        `json:"settings"`
+	Next      cursor                 `json:"next_cursor"`
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/console"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -19,8 +20,7 @@ func Example() {
 		panic(err)
 	}
 	api := admin.New(engine, admin.Config{
-		Title:  "staging",
-		Tokens: []admin.Token{admin.NewToken("kim", "a-long-random-secret", admin.Operator)},
+		Config: operate.Config{Title: "staging"}, Tokens: []admin.Token{admin.NewToken("kim", "a-long-random-secret", operate.Operator)},
 	})
 	operators := console.New(api, console.Config{})
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/outbox"
 )
 
@@ -22,8 +23,8 @@ type fake struct {
 	mu           sync.Mutex
 	now          time.Time
 	open         bool // no token is asked for
-	records      []*admin.Record
-	entries      []admin.Entry
+	records      []*operate.Record
+	entries      []operate.Entry
 	calls        []string // what was changed: method, path and body
 	lacks        []string // prefixes of paths that this API does not have
 	status       int      // if not 0, all but whoami fail with it
@@ -32,7 +33,7 @@ type fake struct {
 	letter       outbox.State
 	unread       bool
 	outboxUnread bool
-	double       []admin.Entry
+	double       []operate.Entry
 	unwell       string // why the store is
 }
 
@@ -58,7 +59,7 @@ func newFakeAt(now time.Time) *fake {
 		if i == 9 {
 			r.ID = cutID
 		}
-		found := admin.ProbeAnswer{At: f.now.Add(-100 * time.Second), TookMS: 31, Found: "missing", Status: 404}
+		found := operate.ProbeAnswer{At: f.now.Add(-100 * time.Second), TookMS: 31, Found: "missing", Status: 404}
 		switch {
 		case i < 3:
 			found.Found, found.Status = "pending", 202
@@ -67,40 +68,40 @@ func newFakeAt(now time.Time) *fake {
 		}
 		r.Probe = &found
 		if i != 5 {
-			r.Asking = &admin.Asking{Count: 10 + i, LastAt: f.now.Add(-time.Duration(i) * time.Second)}
+			r.Asking = &operate.Asking{Count: 10 + i, LastAt: f.now.Add(-time.Duration(i) * time.Second)}
 		}
 	}
 	cut := f.record(cutID)
-	cut.Mismatch = &admin.Mismatch{At: f.now.Add(-5 * time.Minute), Count: 1, Parts: []string{"body"}, TraceID: "a1c3e07d0000000000000000000041b2"}
+	cut.Mismatch = &operate.Mismatch{At: f.now.Add(-5 * time.Minute), Count: 1, Parts: []string{"body"}, TraceID: "a1c3e07d0000000000000000000041b2"}
 	late := f.unknown(lateID, "POST", "/v1/refunds", "execution-timeout", f.now.Add(-4*time.Minute))
-	late.Scope, late.Late = "globex", &admin.LateAnswer{Status: 200, Bytes: 61, At: f.now.Add(-3 * time.Minute)}
-	late.Probe = &admin.ProbeAnswer{At: f.now.Add(-time.Minute), Found: "pending", Status: 503}
+	late.Scope, late.Late = "globex", &operate.LateAnswer{Status: 200, Bytes: 61, At: f.now.Add(-3 * time.Minute)}
+	late.Probe = &operate.ProbeAnswer{At: f.now.Add(-time.Minute), Found: "pending", Status: 503}
 	dead := f.unknown(deadID, "POST", "/v1/payouts", "upstream-failed", f.now.Add(-6*time.Hour))
 	dead.Escalated, dead.Probes, dead.Outlook.ProbesLeft, dead.Outlook.NextProbe = true, 8, 0, time.Time{}
 	dead.Outlook.IfNothing, dead.Outlook.SettledAt = "stays", f.now.Add(-5*time.Hour)
-	dead.Probe = &admin.ProbeAnswer{At: f.now.Add(-5 * time.Hour), Found: "silent"}
-	dead.With = &admin.Handover{To: "anna", Who: "ben", Note: "she knows the bank", At: f.now.Add(-5 * time.Hour)}
+	dead.Probe = &operate.ProbeAnswer{At: f.now.Add(-5 * time.Hour), Found: "silent"}
+	dead.With = &operate.Handover{To: "anna", Who: "ben", Note: "she knows the bank", At: f.now.Add(-5 * time.Hour)}
 	size := int64(74)
-	f.records = append(f.records, &admin.Record{ID: doneID, Scope: "globex", State: "completed", Attempt: 1, Version: 6, Method: "POST",
+	f.records = append(f.records, &operate.Record{ID: doneID, Scope: "globex", State: "completed", Attempt: 1, Version: 6, Method: "POST",
 		Path: "/v1/charges", Route: "POST /v1/charges", Status: 201, ResponseBytes: &size, TookMS: 212, CreatedAt: since, UpdatedAt: since.Add(time.Second),
 		CompletedAt: since.Add(time.Second), ExpiresAt: f.now.Add(7 * 24 * time.Hour), DueAt: f.now.Add(7 * 24 * time.Hour), Owner: "gw-1:902",
-		Outlook: &admin.Outlook{IfNothing: "expires", At: f.now.Add(7 * 24 * time.Hour), Client: admin.ClientAnswer{Status: 201}}})
+		Outlook: &operate.Outlook{IfNothing: "expires", At: f.now.Add(7 * 24 * time.Hour), Client: operate.ClientAnswer{Status: 201}}})
 	for _, state := range []string{"running", "failed", "retryable", "expired"} {
-		f.records = append(f.records, &admin.Record{ID: fmt.Sprintf("k_%016x", len(f.records)), Scope: "acme", State: state, Attempt: 2, Version: 3,
+		f.records = append(f.records, &operate.Record{ID: fmt.Sprintf("k_%016x", len(f.records)), Scope: "acme", State: state, Attempt: 2, Version: 3,
 			Method: "POST", Path: "/v1/charges", Route: "POST /v1/charges", Status: map[string]int{"failed": 502}[state],
-			CreatedAt: since, UpdatedAt: since, DueAt: f.now.Add(time.Minute), Owner: "gw-1:902", Outlook: &admin.Outlook{IfNothing: "stays"}})
+			CreatedAt: since, UpdatedAt: since, DueAt: f.now.Add(time.Minute), Owner: "gw-1:902", Outlook: &operate.Outlook{IfNothing: "stays"}})
 	}
-	f.entries = append(f.entries, admin.Entry{At: f.now.Add(-100 * time.Second), Who: "ben", Action: "probe", ID: cutID, Scope: "acme", From: "unknown", To: "unknown", Evidence: "missing, status 404, in 31ms: the probe was answered 404"})
-	f.entries = append(f.entries, admin.Entry{At: f.now.Add(-3 * time.Minute), Who: "gw-1:902", Action: "testify", ID: lateID, Scope: "globex", From: "unknown", To: "unknown", Reason: "an answer came too late", Evidence: "status 200"})
+	f.entries = append(f.entries, operate.Entry{At: f.now.Add(-100 * time.Second), Who: "ben", Action: "probe", ID: cutID, Scope: "acme", From: "unknown", To: "unknown", Evidence: "missing, status 404, in 31ms: the probe was answered 404"})
+	f.entries = append(f.entries, operate.Entry{At: f.now.Add(-3 * time.Minute), Who: "gw-1:902", Action: "testify", ID: lateID, Scope: "globex", From: "unknown", To: "unknown", Reason: "an answer came too late", Evidence: "status 200"})
 	return f
 }
 
-func (f *fake) unknown(id, method, path, cause string, since time.Time) *admin.Record {
-	r := &admin.Record{ID: id, Scope: "acme", State: "unknown", Attempt: 1, Version: 4, Method: method, Path: path, Route: method + " " + path,
+func (f *fake) unknown(id, method, path, cause string, since time.Time) *operate.Record {
+	r := &operate.Record{ID: id, Scope: "acme", State: "unknown", Attempt: 1, Version: 4, Method: method, Path: path, Route: method + " " + path,
 		Cause: cause, Owner: "gw-2:4711", Probes: 6, TookMS: 84000, TraceID: "4bf92f3577b34da6a3ce929d0e0e4736",
 		CreatedAt: since.Add(-84 * time.Second), UpdatedAt: since, UnknownSince: since, DueAt: f.now.Add(220 * time.Second),
-		Outlook: &admin.Outlook{SettledAt: f.now.Add(8 * time.Minute), NextProbe: f.now.Add(220 * time.Second), ProbesLeft: 2, IfNothing: "probe",
-			At: f.now.Add(220 * time.Second), Client: admin.ClientAnswer{Status: 409, Code: "outcome-unknown", RetryAfter: 30}}}
+		Outlook: &operate.Outlook{SettledAt: f.now.Add(8 * time.Minute), NextProbe: f.now.Add(220 * time.Second), ProbesLeft: 2, IfNothing: "probe",
+			At: f.now.Add(220 * time.Second), Client: operate.ClientAnswer{Status: 409, Code: "outcome-unknown", RetryAfter: 30}}}
 	f.records = append(f.records, r)
 	return r
 }
@@ -114,8 +115,8 @@ func (f *fake) settle() {
 	}
 }
 
-func (f *fake) record(id string) *admin.Record {
-	i := slices.IndexFunc(f.records, func(r *admin.Record) bool { return r.ID == id })
+func (f *fake) record(id string) *operate.Record {
+	i := slices.IndexFunc(f.records, func(r *operate.Record) bool { return r.ID == id })
 	if i < 0 {
 		return nil
 	}
@@ -126,7 +127,7 @@ func (f *fake) record(id string) *admin.Record {
 func basis(version uint64) string { return fmt.Sprintf("%016x", version) }
 
 // ruled is a record with the ruling of the API on whether it may be freed.
-func (f *fake) ruled(r *admin.Record) admin.Record {
+func (f *fake) ruled(r *operate.Record) operate.Record {
 	doc := *r
 	doc.Basis = basis(r.Version)
 	if r.State != "unknown" {
@@ -138,13 +139,13 @@ func (f *fake) ruled(r *admin.Record) admin.Record {
 	}
 	switch doc.Outlook = &o; {
 	case r.Late != nil:
-		o.Release = &admin.Release{Code: "late-answer", Why: "The handler came back too late, with an answer that says that it happened.", With: "override"}
+		o.Release = &operate.Release{Code: "late-answer", Why: "The handler came back too late, with an answer that says that it happened.", With: "override"}
 	case o.SettledAt.After(f.now):
-		o.Release = &admin.Release{Code: "not-settled", Why: "The attempt ended only just now.", From: o.SettledAt, With: "voided"}
+		o.Release = &operate.Release{Code: "not-settled", Why: "The attempt ended only just now.", From: o.SettledAt, With: "voided"}
 	case found == "missing":
-		o.Release = &admin.Release{May: true, Many: true, Code: "no-trace", Why: "It has settled, and the last probe found no trace of it."}
+		o.Release = &operate.Release{May: true, Many: true, Code: "no-trace", Why: "It has settled, and the last probe found no trace of it."}
 	default:
-		o.Release = &admin.Release{May: true, Code: "undecided", Why: "It has settled, and the last probe could not tell: ask again."}
+		o.Release = &operate.Release{May: true, Code: "undecided", Why: "It has settled, and the last probe could not tell: ask again."}
 	}
 	return doc
 }
@@ -155,17 +156,17 @@ func (f *fake) changed() []string {
 	return slices.Clone(f.calls)
 }
 
-func (f *fake) incidents() []admin.Incident {
-	var all []admin.Incident
+func (f *fake) incidents() []operate.Incident {
+	var all []operate.Incident
 	for _, r := range f.records {
 		if r.State != "unknown" {
 			continue
 		}
 		id := "i" + strings.ReplaceAll(r.Path, "/", "-")
-		i := slices.IndexFunc(all, func(in admin.Incident) bool { return in.ID == id })
+		i := slices.IndexFunc(all, func(in operate.Incident) bool { return in.ID == id })
 		if i < 0 {
 			i = len(all)
-			all = append(all, admin.Incident{ID: id, Cause: r.Cause, Route: r.Route, Method: r.Method, Owner: r.Owner, Since: r.UpdatedAt, Probes: map[string]int{}})
+			all = append(all, operate.Incident{ID: id, Cause: r.Cause, Route: r.Route, Method: r.Method, Owner: r.Owner, Since: r.UpdatedAt, Probes: map[string]int{}})
 		}
 		in := &all[i]
 		in.Count++
@@ -252,7 +253,7 @@ func (f *fake) show(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("reveal") == "1" {
 			f.calls = append(f.calls, "REVEAL "+rec.ID+" "+r.URL.Query().Get("reason"))
 			doc.Key = "order-4712"
-			doc.Response = &admin.Response{Status: 200, Headers: map[string][]string{"Content-Type": {"application/json"}}, Body: []byte(`{"id":"re_3Qk81"}`)}
+			doc.Response = &operate.Response{Status: 200, Headers: map[string][]string{"Content-Type": {"application/json"}}, Body: []byte(`{"id":"re_3Qk81"}`)}
 		}
 		answer(w, doc)
 	case isIncident:
@@ -286,29 +287,29 @@ func (f *fake) show(w http.ResponseWriter, r *http.Request) {
 		answer(w, map[string]any{"keys": f.records, "next_cursor": "cursor-with-order-4712"})
 	case at == "/api/v1/audit":
 		entries := slices.Clone(f.entries)
-		slices.SortStableFunc(entries, func(a, b admin.Entry) int { return b.At.Compare(a.At) })
+		slices.SortStableFunc(entries, func(a, b operate.Entry) int { return b.At.Compare(a.At) })
 		if id := r.URL.Query().Get("id"); id != "" {
-			entries = slices.DeleteFunc(entries, func(e admin.Entry) bool { return e.ID != id })
+			entries = slices.DeleteFunc(entries, func(e operate.Entry) bool { return e.ID != id })
 		}
 		answer(w, map[string]any{"entries": entries, "next_cursor": ""})
 	case at == "/api/v1/find":
-		found := []admin.Found{}
+		found := []operate.Found{}
 		for _, rec := range f.records {
 			if q := r.URL.Query().Get("q"); q == rec.ID || q == rec.TraceID {
-				found = append(found, admin.Found{By: "trace", Key: *rec})
+				found = append(found, operate.Found{By: "trace", Key: *rec})
 			}
 		}
 		answer(w, map[string]any{"found": found})
 	case at == "/api/v1/bulk/bulk_1":
-		answer(w, admin.Job{Job: "bulk_1", Action: "release", State: "completed", Total: 10, Done: 9, Left: 1, Who: "otto", Reason: "INC-4521", CreatedAt: f.now, UpdatedAt: f.now,
+		answer(w, operate.Job{Job: "bulk_1", Action: "release", State: "completed", Total: 10, Done: 9, Left: 1, Who: "otto", Reason: "INC-4521", CreatedAt: f.now, UpdatedAt: f.now,
 			Errors: []bulk.Failure{{ID: cutID, Scope: "acme", Cause: "changed-meanwhile", Detail: "others have changed it", Left: true}}})
 	case at == "/api/v1/bulk/bulk_1/report":
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		_, _ = w.Write([]byte(`{"id":"` + cutID + `","left":true}` + "\n"))
 	case at == "/api/v1/bulk/bulk_2":
-		answer(w, admin.Job{Job: "bulk_2", Action: "hand", State: f.job, Total: 10, Done: 4, Left: 6, To: "ben", Who: "otto", Reason: "INC-4521", CreatedAt: f.now, UpdatedAt: f.now.Add(time.Second)})
+		answer(w, operate.Job{Job: "bulk_2", Action: "hand", State: f.job, Total: 10, Done: 4, Left: 6, To: "ben", Who: "otto", Reason: "INC-4521", CreatedAt: f.now, UpdatedAt: f.now.Add(time.Second)})
 	case at == "/api/v1/bulk":
-		answer(w, map[string]any{"jobs": []admin.Job{{Job: "bulk_1", Action: "release", State: "running", Total: 10, Who: "otto", Reason: "INC-4521", CreatedAt: f.now}}})
+		answer(w, map[string]any{"jobs": []operate.Job{{Job: "bulk_1", Action: "release", State: "running", Total: 10, Who: "otto", Reason: "INC-4521", CreatedAt: f.now}}})
 	case strings.HasPrefix(at, "/api/v1/outbox"):
 		f.letters(w, r)
 	default:
@@ -317,14 +318,14 @@ func (f *fake) show(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *fake) letters(w http.ResponseWriter, r *http.Request) {
-	m := admin.Message{ID: 18204, Version: 1<<62 + 1, State: f.letter, Topic: "ledger.post", Record: doneID, Scope: "globex", Attempt: 20, DownstreamKey: "d-91f",
-		Errors:    []admin.MessageError{{Attempt: 20, At: f.now.Add(-time.Minute), Error: "422 no such account"}},
+	m := operate.Message{ID: 18204, Version: 1<<62 + 1, State: f.letter, Topic: "ledger.post", Record: doneID, Scope: "globex", Attempt: 20, DownstreamKey: "d-91f",
+		Errors:    []operate.MessageError{{Attempt: 20, At: f.now.Add(-time.Minute), Error: "422 no such account"}},
 		CreatedAt: f.now.Add(-time.Hour), UpdatedAt: f.now, DueAt: f.now}
 	if r.URL.Path != "/api/v1/outbox" {
 		answer(w, m)
 		return
 	}
-	all, next := []admin.Message{}, ""
+	all, next := []operate.Message{}, ""
 	if q := r.URL.Query(); q.Get("dead") == "1" && q.Get("cursor") == "" {
 		all, next = append(all, m), "18204"
 	}
@@ -332,32 +333,32 @@ func (f *fake) letters(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *fake) figures(w http.ResponseWriter, at string) {
-	series := func(result string, values ...float64) admin.Series {
-		return admin.Series{Result: result, Until: f.now, Step: 900, PerSecond: values}
+	series := func(result string, values ...float64) operate.Series {
+		return operate.Series{Result: result, Until: f.now, Step: 900, PerSecond: values}
 	}
 	two := 2
 	switch at {
 	case "/api/v1/status":
-		s := admin.Status{Title: "production eu-1", TraceURL: "https://traces.example/{trace_id}", At: f.now, Unknown: 16, Dead: 1, Waiting: 15, OldestUnknown: f.now.Add(-7 * time.Minute), OutboxDead: &two,
-			Store:    admin.Health{Name: "postgres", OK: true, P50MS: 1.9, P99MS: 4.1},
-			Gateways: []admin.Gateway{{Name: "gw-1", State: "ready", StartedAt: f.now.Add(-100 * time.Hour), PerSecond: 21}, {Name: "gw-2", State: "gone", SeenAt: f.now.Add(-8 * time.Minute)}},
-			Series:   []admin.Series{series("new", 38, 37, 33, 38), series("replay", .3, .3, 3.4, .8), series("limited", 0, 0, 0, 0)},
-			Ended: []admin.Ended{{At: f.now.Add(-time.Hour), Count: 12, To: "retryable", Action: "release", Who: "sue", Reason: "none at the bank"},
+		s := operate.Status{Title: "production eu-1", TraceURL: "https://traces.example/{trace_id}", At: f.now, Unknown: 16, Dead: 1, Waiting: 15, OldestUnknown: f.now.Add(-7 * time.Minute), OutboxDead: &two,
+			Store:    operate.Health{Name: "postgres", OK: true, P50MS: 1.9, P99MS: 4.1},
+			Gateways: []operate.Gateway{{Name: "gw-1", State: "ready", StartedAt: f.now.Add(-100 * time.Hour), PerSecond: 21}, {Name: "gw-2", State: "gone", SeenAt: f.now.Add(-8 * time.Minute)}},
+			Series:   []operate.Series{series("new", 38, 37, 33, 38), series("replay", .3, .3, 3.4, .8), series("limited", 0, 0, 0, 0)},
+			Ended: []operate.Ended{{At: f.now.Add(-time.Hour), Count: 12, To: "retryable", Action: "release", Who: "sue", Reason: "none at the bank"},
 				{At: f.now.Add(-2 * time.Hour), Count: 1, To: "completed", Action: "resolve", Who: "reconciler", ID: doneID}},
-			Warnings: []admin.Warning{{Code: "single-tenant", Text: "Every client shares one scope.", Mend: "Set scope.header."}}}
+			Warnings: []operate.Warning{{Code: "single-tenant", Text: "Every client shares one scope.", Mend: "Set scope.header."}}}
 		if s.Double = f.double; len(f.double) > 0 {
-			s.Unstored = &admin.Unstored{Entries: 3, Bytes: 6144}
+			s.Unstored = &operate.Unstored{Entries: 3, Bytes: 6144}
 		}
 		if f.unwell != "" {
 			s.Store.OK, s.Store.Why = false, f.unwell
 		}
 		if f.unread {
-			s = admin.Status{Unread: true}
+			s = operate.Status{Unread: true}
 			answer(w, s)
 			return
 		}
 		if f.outboxUnread {
-			s = admin.Status{OutboxUnread: true, Store: admin.Health{OK: true}}
+			s = operate.Status{OutboxUnread: true, Store: operate.Health{OK: true}}
 			answer(w, s)
 			return
 		}
@@ -367,7 +368,7 @@ func (f *fake) figures(w http.ResponseWriter, at string) {
 		}
 		answer(w, s)
 	case "/api/v1/routes":
-		answer(w, map[string]any{"routes": []admin.RouteFigures{{Route: "POST /v1/charges", Match: "POST /v1/charges", Mode: "required", Results: map[string]int{"new": 900, "replay": 21, "missing_key": 30, "store_error": 7, "bypass": 50}, Mismatches: 4},
+		answer(w, map[string]any{"routes": []operate.RouteFigures{{Route: "POST /v1/charges", Match: "POST /v1/charges", Mode: "required", Results: map[string]int{"new": 900, "replay": 21, "missing_key": 30, "store_error": 7, "bypass": 50}, Mismatches: 4},
 			{Route: "default", Mode: "by-method", Results: map[string]int{"bypass": 37}, Unprotected: 37}}})
 	case "/api/v1/config":
 		answer(w, map[string]any{"settings": []admin.Setting{{Path: "listen", Value: ":8080", Origin: "default"}, {Path: "store.dsn", Value: "postgres://stet:••••@db/stet", Origin: "env STET_STORE"},
@@ -447,9 +448,9 @@ func (f *fake) change(w http.ResponseWriter, r *http.Request, role string) {
 	case "release":
 		rec.State, rec.Cause = "retryable", "resolved"
 	case "snooze":
-		rec.Snooze = &admin.Snooze{Until: f.now.Add(time.Hour), Who: "otto", Reason: fmt.Sprint(doc["reason"])}
+		rec.Snooze = &operate.Snooze{Until: f.now.Add(time.Hour), Who: "otto", Reason: fmt.Sprint(doc["reason"])}
 	case "hand":
-		rec.With = &admin.Handover{To: fmt.Sprint(doc["to"]), Who: "otto", At: f.now}
+		rec.With = &operate.Handover{To: fmt.Sprint(doc["to"]), Who: "otto", At: f.now}
 	}
 	rec.Version++
 	answer(w, rec)

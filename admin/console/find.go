@@ -6,12 +6,12 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 )
 
 // findView is what a search found.
 type findView struct {
-	admin.Search
+	operate.Search
 	Asked  bool
 	Typing bool // by index alone was looked
 	Error  string

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/console"
+	"github.com/stet-dev/stet/operate"
 )
 
 // A user signs in with a token of the API, and stays signed in by a cookie that no script reads.
@@ -379,7 +379,7 @@ func TestTwoAtOnce(t *testing.T) {
 	f.settle()
 	released = v.page("/keys/" + cutID + "/released")
 	f.record(cutID).Version = 5
-	f.entries = append(f.entries, admin.Entry{ID: cutID, Who: "ben", Action: "hand", Reason: "she knows the bank", At: f.now})
+	f.entries = append(f.entries, operate.Entry{ID: cutID, Who: "ben", Action: "hand", Reason: "she knows the bank", At: f.now})
 	res, page := v.submit(happened, "/keys/"+cutID+"/resolve", url.Values{"status": {"202"}, "body": {"typed body"}, "reason": {"typed reason"}, "evidence": {"typed evidence"}})
 	if res.StatusCode != 409 {
 		t.Fatalf("%d", res.StatusCode)
@@ -563,7 +563,7 @@ func TestManyHappened(t *testing.T) {
 	for _, r := range f.records[:2] {
 		r.Late = f.record(lateID).Late
 	}
-	f.records[2].Probe = &admin.ProbeAnswer{Found: "happened", Status: 201}
+	f.records[2].Probe = &operate.ProbeAnswer{Found: "happened", Status: 201}
 	v := as(t, f, "operator")
 	const at = "/unknown/i-v1-charges/resolve"
 	if page := v.page("/unknown"); !strings.Contains(page, `formaction="`+at+`"`) {

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/console"
 	"github.com/stet-dev/stet/flow"
+	"github.com/stet-dev/stet/operate"
 )
 
 // What clients sent cannot become a script, an attribute or an address of a page, nor turn the text
@@ -30,7 +30,7 @@ func TestHostileData(t *testing.T) {
 		for _, r := range f.records {
 			r.Scope, r.Path, r.Cause, r.Owner, r.Route, r.TraceID, r.Point, r.Method = evil, "/"+evil, evil, evil, evil, evil, evil, evil
 			r.Points = []flow.Point{{Name: evil, At: r.CreatedAt}}
-			r.With = &admin.Handover{To: evil, Who: evil, Note: evil, At: f.now}
+			r.With = &operate.Handover{To: evil, Who: evil, Note: evil, At: f.now}
 			if r.Probe != nil && r.ID != cutID {
 				r.Probe.Evidence, r.Probe.Found = evil, "happened"
 			}

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/adminclient"
 	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/internal/age"
+	"github.com/stet-dev/stet/operate"
 )
 
 // jobs draws GET /jobs.
@@ -22,7 +22,7 @@ func (p *page) jobs(doc *lists) error {
 
 // jobView is a job and how far it has come.
 type jobView struct {
-	admin.Job
+	operate.Job
 	Title string
 	Over  bool
 	Went  int // through
@@ -42,7 +42,7 @@ func (p *page) jobAt(verb string) string {
 }
 
 func (p *page) jobPage(status int, n *note) error {
-	var j admin.Job
+	var j operate.Job
 	err := p.get(p.jobAt(""), &j)
 	if bad, is := errors.AsType[*problem](err); is && bad.Status == http.StatusNotFound {
 		bad.Title, bad.Code = "There is no such job", ""
@@ -52,7 +52,7 @@ func (p *page) jobPage(status int, n *note) error {
 		return err
 	}
 	d := jobView{Job: j, Over: j.State == bulk.Completed || j.State == bulk.Abandoned, Went: j.Done + j.Failed}
-	for name, value := range (&adminclient.Query{Filter: j.Filter}).Parameters() {
+	for name, value := range adminclient.Parameters(operate.RecordQuery{Filter: j.Filter}) {
 		d.About = append(d.About, fmt.Sprint(name, "=", value))
 	}
 	slices.Sort(d.About)
@@ -86,7 +86,7 @@ func (p *page) turn() error {
 // report answers GET /jobs/{job}/report: each key that the job could not change or left as it is, a
 // line of JSON as the API sends it.
 func (p *page) report() error {
-	var j admin.Job
+	var j operate.Job
 	if err := p.get(p.jobAt(""), &j); err != nil {
 		return err
 	}

@@ -8,16 +8,16 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 )
 
 // keyView is the page of one record.
 type keyView struct {
-	R        admin.Record
+	R        operate.Record
 	Kept     bool   // its answer is stored, and not only the status of it
 	Since    string // how long it is unknown
 	V        verdict
-	Release  admin.Release
+	Release  operate.Release
 	Ahead    []event
 	Past     []event
 	NoAudit  string // why the audit trail is not there
@@ -39,7 +39,7 @@ func (p *page) key() error { return p.keyPage(http.StatusOK, p.doneNote(), nil) 
 
 // keyOfScope answers GET /keys/{scope}/{id}: an id needs no scope.
 func (p *page) keyOfScope() error {
-	var r admin.Record
+	var r operate.Record
 	if err := p.get(address("/api/v1/keys/%s/%s", p.r.PathValue("scope"), p.r.PathValue("id")), &r); err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (p *page) keyOfScope() error {
 }
 
 // record fetches the record that the path names.
-func (p *page) record() (r admin.Record, err error) {
+func (p *page) record() (r operate.Record, err error) {
 	err = p.get(p.recordAt(""), &r)
 	if bad, is := errors.AsType[*problem](err); is && bad.Code == noKey.Code {
 		err = noKey
@@ -110,7 +110,7 @@ func (p *page) keyPage(status int, n *note, shows *revealed) error {
 }
 
 // entriesOf are what the audit trail has of a record, newest first.
-func (p *page) entriesOf(id string) ([]admin.Entry, error) {
+func (p *page) entriesOf(id string) ([]operate.Entry, error) {
 	var doc lists
 	err := p.get("/api/v1/audit?limit=100&id="+encoded(id), &doc)
 	return doc.Entries, err
@@ -118,7 +118,7 @@ func (p *page) entriesOf(id string) ([]admin.Entry, error) {
 
 // curl is the probe of a record as a line for a shell, or empty. It has no key in it. Everything
 // else that comes from a request is percent-encoded, and quoted as the rest is.
-func (p *page) curl(r *admin.Record) string {
+func (p *page) curl(r *operate.Record) string {
 	if p.console.ProbeURL == "" {
 		return ""
 	}
@@ -154,7 +154,7 @@ func (p *page) reveal() error {
 }
 
 // look fetches the record with what is hidden by default.
-func (p *page) look(reason string) (r admin.Record, err error) {
+func (p *page) look(reason string) (r operate.Record, err error) {
 	if strings.TrimSpace(reason) == "" {
 		return r, &problem{Status: http.StatusBadRequest, Code: "reason-required", Title: "Looking takes a reason",
 			Detail: "Say why you look. It is kept in the audit trail.", Parameter: "reason"}
@@ -163,7 +163,7 @@ func (p *page) look(reason string) (r admin.Record, err error) {
 	return r, err
 }
 
-func revealedOf(r *admin.Record) *revealed {
+func revealedOf(r *operate.Record) *revealed {
 	out := &revealed{Key: r.Key}
 	if r.Response == nil {
 		return out

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 )
 
 // keyFilters are the parameters of the list of keys that are in the address of its page. A key is
@@ -34,7 +34,7 @@ func (p *page) filtered(at string, names []string) (f filterView, doc lists, sta
 // keysView is the list of all keys.
 type keysView struct {
 	Filter filterView
-	Keys   []admin.Record
+	Keys   []operate.Record
 	Next   cursor
 	States []string
 	Empty  bool // there is no filter, and no key

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/operate"
 )
 
 // confirmView is the page before something is done with many keys: what will happen, to how many
@@ -18,7 +18,7 @@ type confirmView struct {
 	group
 	Do     bulk.Action
 	Words  bulkWords
-	Take   []admin.Record
+	Take   []operate.Record
 	Left   []leftOut
 	Asking int  // of the keys that are taken
 	Unsure bool // there may be further ones that ask
@@ -35,7 +35,7 @@ type proof struct {
 
 // leftOut is a key that is not changed with the others, and why.
 type leftOut struct {
-	R   admin.Record
+	R   operate.Record
 	Why string
 }
 
@@ -124,7 +124,7 @@ func (d *confirmView) prove(why string) {
 }
 
 // whyNot says why a key is left out; empty: it is not.
-func (p *page) whyNot(do bulk.Action, r *admin.Record) string {
+func (p *page) whyNot(do bulk.Action, r *operate.Record) string {
 	if r.State != "unknown" {
 		return "It is " + markOf(r).Word + "."
 	}
@@ -149,7 +149,7 @@ func (p *page) drawConfirm(status int, d *confirmView, n *note) error {
 // confirmed starts a job with the keys that the form names, in the versions that its page has
 // shown. Where one of them has changed since, the page is shown again, without the count.
 func (p *page) confirmed(d *confirmView, seen []string) error {
-	o := admin.Order{Expect: len(d.Take), Reason: p.Typed("reason"), To: p.Typed("to"), Note: p.Typed("note")}
+	o := operate.Order{Expect: len(d.Take), Reason: p.Typed("reason"), To: p.Typed("to"), Note: p.Typed("note")}
 	o.Action = d.Do
 	now := map[string]bool{}
 	for _, r := range d.Take {
@@ -186,4 +186,4 @@ func (p *page) confirmed(d *confirmView, seen []string) error {
 }
 
 // seenAs is a key as it was seen, as a form and the API name it.
-func seenAs(r admin.Record) string { return r.ID + "@" + r.Basis }
+func seenAs(r operate.Record) string { return r.ID + "@" + r.Basis }

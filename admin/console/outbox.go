@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 )
 
 // deadView is what nothing is tried for any more.
 type deadView struct {
 	Groups   []group
-	Messages []admin.Message
-	Waiting  []admin.Message // that are tried again, or wait
+	Messages []operate.Message
+	Waiting  []operate.Message // that are tried again, or wait
 	NoOutbox string
 	Keys     int
 	Snoozed  int    // keys: those of them that are dead letters are on another page
@@ -32,7 +32,7 @@ var messageMarks = map[string]mark{
 	"discarded": {"over", "over", "given up"},
 }
 
-func messageMark(m admin.Message) mark {
+func messageMark(m operate.Message) mark {
 	if m.State == "pending" && m.Attempt > 0 {
 		return mark{"retry", "retry", "tries again"}
 	}
@@ -80,8 +80,8 @@ func (p *page) deadAlone(g *group) {
 	if !g.Loaded {
 		return
 	}
-	keys := slices.DeleteFunc(g.Keys, func(r admin.Record) bool { return !r.Escalated || r.Snooze != nil })
-	var left admin.Incident
+	keys := slices.DeleteFunc(g.Keys, func(r operate.Record) bool { return !r.Escalated || r.Snooze != nil })
+	var left operate.Incident
 	for i := range keys {
 		left.Add(&keys[i])
 	}
@@ -123,8 +123,8 @@ func (p *page) deadMessages() string {
 
 // messageView is a message of the outbox.
 type messageView struct {
-	M        admin.Message
-	Errors   []admin.MessageError
+	M        operate.Message
+	Errors   []operate.MessageError
 	Revealed bool
 	Payload  string
 	Note     string
@@ -139,7 +139,7 @@ func (p *page) messageAt(verb string) string {
 }
 
 func (p *page) messagePage(status int, n *note, query string) error {
-	var m admin.Message
+	var m operate.Message
 	if err := p.get(p.messageAt(query), &m); err != nil {
 		return err
 	}

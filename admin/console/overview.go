@@ -6,12 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 )
 
 // overviewView is the first page.
 type overviewView struct {
-	S         *admin.Status
+	S         *operate.Status
 	Needs     []need
 	Rows      []seriesRow
 	Axis      []tick
@@ -73,7 +73,7 @@ func (p *page) overview() error {
 	if p.Is("span", "day") {
 		d.Span, at = "day", at+"?span=day"
 	}
-	var s admin.Status
+	var s operate.Status
 	err := p.get(at, &s)
 	bad, is := errors.AsType[*problem](err)
 	switch {
@@ -154,11 +154,11 @@ func (p *page) needs(d *overviewView) {
 
 // series draws what requests were told: each result on a scale of its own, all on one axis.
 func (p *page) series(d *overviewView) {
-	by := map[string]*admin.Series{}
+	by := map[string]*operate.Series{}
 	for i := range d.S.Series {
 		by[d.S.Series[i].Result] = &d.S.Series[i]
 	}
-	told := admin.Sum(d.S.Series, time.Time{})
+	told := operate.Sum(d.S.Series, time.Time{})
 	d.Total, d.Prevented = told.Requests(), told.Duplicates()
 	for _, r := range results {
 		s := by[r.name]
@@ -182,12 +182,12 @@ func (p *page) series(d *overviewView) {
 	}
 }
 
-func spanOf(s *admin.Series) time.Duration {
+func spanOf(s *operate.Series) time.Duration {
 	return time.Duration(float64(len(s.PerSecond)) * s.Step * float64(time.Second))
 }
 
 // axisOf labels the beginning and the middle of a series. Its end is now.
-func axisOf(s *admin.Series) []tick {
+func axisOf(s *operate.Series) []tick {
 	span := spanOf(s)
 	at := func(share float64) string {
 		return s.Until.Add(-time.Duration(float64(span) * (1 - share))).UTC().Format("15:04")
@@ -196,7 +196,7 @@ func axisOf(s *admin.Series) []tick {
 }
 
 // placeOn is where an instant is in the box of a series, or empty.
-func placeOn(s *admin.Series, t time.Time) string {
+func placeOn(s *operate.Series, t time.Time) string {
 	span := spanOf(s)
 	if from := s.Until.Add(-span); t.After(from) && t.Before(s.Until) && span > 0 {
 		return trimmed(240*t.Sub(from).Seconds()/span.Seconds(), 1)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/adminclient"
+	"github.com/stet-dev/stet/operate"
 )
 
 //go:embed templates
@@ -27,7 +28,7 @@ var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		"icon": icon, "use": use, "path": methodPath, "dict": dict,
 		"num": number[int], "bytes": sizeOf, "plural": plural, "percent": percent, "milli": milli, "rate": rate,
-		"mark": func(r admin.Record) mark { return markOf(&r) }, "messageMark": messageMark,
+		"mark": func(r operate.Record) mark { return markOf(&r) }, "messageMark": messageMark,
 		"state":   func(word string) mark { return marked(marks, word) },
 		"ending":  func(word string) mark { return marked(endings, word) },
 		"foundBy": func(word string) string { return cmp.Or(foundBy[word], word) }, "entry": ofEntry, "jobOf": jobOf,
@@ -57,7 +58,7 @@ type view struct {
 	// Live is how often the page reads itself again, in seconds; 0 means never.
 	Live int
 	// Status is what the frame shows; nil where the API has none.
-	Status *admin.Status
+	Status *operate.Status
 	// Note is an answer of the console to what the user did.
 	Note *note
 	D    any
@@ -210,8 +211,8 @@ func (p *page) write(status int, name string, v view) error {
 }
 
 // status is what the frame of every page shows, or nil where the API does not say.
-func (p *page) status() *admin.Status {
-	var s admin.Status
+func (p *page) status() *operate.Status {
+	var s operate.Status
 	if p.get("/api/v1/status", &s) != nil {
 		return nil
 	}
@@ -251,7 +252,7 @@ func (p *page) to(at string) error {
 }
 
 // known is the status; where the API has none, an empty one.
-func (v view) known() *admin.Status { return cmp.Or(v.Status, &admin.Status{}) }
+func (v view) known() *operate.Status { return cmp.Or(v.Status, &operate.Status{}) }
 
 // Where is the name of the installation.
 func (v view) Where() string { return v.known().Title }

@@ -15,6 +15,7 @@ import (
 	"github.com/stet-dev/stet/admin/console"
 	"github.com/stet-dev/stet/admin/figures"
 	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/store/memstore"
 )
@@ -44,12 +45,8 @@ func newShop(t *testing.T, settle time.Duration) *shop {
 	asked := &reconcile.Reconciler{Engine: e, Resolver: missing, Settle: settle}
 	jobs.AskWith(asked)
 	s := &shop{TB: t, engine: e}
-	s.api = admin.New(e, admin.Config{Title: "production eu-1", Settle: settle, Bulk: jobs, Asking: board.Asking, Figures: board.Figures,
-		Reconciler: asked,
-		Settings:   func() []admin.Setting { return []admin.Setting{{Path: "listen", Value: ":8080"}} },
-		Policy:     func() admin.Policy { return admin.Policy{Scope: "single tenant"} },
-		Tokens: []admin.Token{admin.NewToken("vera", "viewer-token", admin.Viewer), admin.NewToken("otto", "operator-token", admin.Operator),
-			admin.NewToken("ada", "admin-token", admin.Admin)}})
+	s.api = admin.New(e, admin.Config{Config: operate.Config{Title: "production eu-1", Settle: settle, Jobs: jobs, Asking: board.Asking, Figures: board.Figures, Reconciler: asked}, Settings: func() []admin.Setting { return []admin.Setting{{Path: "listen", Value: ":8080"}} }, Policy: func() admin.Policy { return admin.Policy{Scope: "single tenant"} }, Tokens: []admin.Token{admin.NewToken("vera", "viewer-token", operate.Viewer), admin.NewToken("otto", "operator-token", operate.Operator),
+		admin.NewToken("ada", "admin-token", operate.Admin)}})
 	for i := range 3 {
 		s.put(fmt.Sprint("lost-", i), func(c *stet.Claim) stet.Outcome { c.Unknown("panic"); return stet.Outcome{} })
 	}

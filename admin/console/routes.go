@@ -5,18 +5,19 @@ import (
 	"net/http"
 
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 )
 
 // routesView is what the layer does with each route.
 type routesView struct {
-	Rows        []admin.RouteFigures
+	Rows        []operate.RouteFigures
 	Requests    int // that may change state, of routes that are not off
 	Covered     int
 	Unprotected int
 	Refused     int
 	Unmatched   int
-	Bare        []admin.RouteFigures // routes with requests that changed state without a key
-	Open        *admin.RouteDoc      // the route whose rules are shown
+	Bare        []operate.RouteFigures // routes with requests that changed state without a key
+	Open        *admin.RouteDoc        // the route whose rules are shown
 	NoPolicy    string
 }
 

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/console"
 	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/flow"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/outbox"
 )
 
@@ -51,7 +51,7 @@ func TestIncidentThatEnds(t *testing.T) {
 func TestOnlyThoseThatWait(t *testing.T) {
 	f := newFake()
 	v := as(t, f, "operator")
-	snooze := &admin.Snooze{Until: f.now.Add(time.Hour)}
+	snooze := &operate.Snooze{Until: f.now.Add(time.Hour)}
 	f.record(cutID).Snooze, f.records[0].Late = snooze, f.record(lateID).Late
 	says(t, "some", v.page("/unknown"), "<title>14 unknown", `Snoozed <span class="meta">1<`, `With a late answer <span class="meta">2<`)
 	for _, r := range f.records {
@@ -93,7 +93,7 @@ func TestPointsAreEvents(t *testing.T) {
 func TestFreeManySaysItsProof(t *testing.T) {
 	f := newFake()
 	f.settle()
-	f.record(cutID).Snooze = &admin.Snooze{Until: f.now.Add(time.Hour)}
+	f.record(cutID).Snooze = &operate.Snooze{Until: f.now.Add(time.Hour)}
 	f.records[0].Probe = nil
 	says(t, "the page", as(t, f, "operator").page("/unknown/i-v1-charges/release"), "10 keys: <bdi>It has settled, and the last probe found no trace of it.", `name="key" value="`+cutID)
 }
@@ -138,12 +138,12 @@ func TestKeySaysNoMoreThanIs(t *testing.T) {
 	done := f.record(doneID)
 	v := as(t, f, "operator")
 	says(t, "kept", v.page("/keys/"+doneID), "or it is refused as expired", "the key is free, or refused as expired", "Show the answer…")
-	done.Outlook.Client = admin.ClientAnswer{Status: 409, Code: "result-not-retained"}
+	done.Outlook.Client = operate.ClientAnswer{Status: 409, Code: "result-not-retained"}
 	says(t, "not kept", v.page("/keys/"+doneID), "Of its answer only the status is kept.", "Its status is kept until", "is told that its answer is not kept", "Show the key…", "!its answer is stored", "!gets this answer")
 	for _, r := range f.records {
 		if r.State == "running" {
 			r.UpdatedAt = r.CreatedAt.Add(time.Minute)
-			r.DueAt, r.Outlook.IfNothing, r.Outlook.Client = f.now.Add(-5*time.Second), "lease-ends", admin.ClientAnswer{Status: 409, Code: "outcome-unknown"}
+			r.DueAt, r.Outlook.IfNothing, r.Outlook.Client = f.now.Add(-5*time.Second), "lease-ends", operate.ClientAnswer{Status: 409, Code: "outcome-unknown"}
 			says(t, "lapsed", v.page("/keys/"+r.ID), "its lease is over", "Within seconds it is written down as unknown", "it ended at", "!It runs now", "!unless it is renewed")
 		}
 	}
@@ -161,8 +161,8 @@ func TestCover(t *testing.T) {
 func TestDeadLetterOfAnIncident(t *testing.T) {
 	f := newFake()
 	f.settle()
-	f.record(cutID).Escalated, f.record(cutID).Probe = true, &admin.ProbeAnswer{Found: "silent"}
-	f.record(lateID).Snooze = &admin.Snooze{Until: f.now.Add(time.Hour)}
+	f.record(cutID).Escalated, f.record(cutID).Probe = true, &operate.ProbeAnswer{Found: "silent"}
+	f.record(lateID).Snooze = &operate.Snooze{Until: f.now.Add(time.Hour)}
 	_, page, _ := strings.Cut(as(t, f, "operator").page("/dead"), `id="g-i-v1-charges"`)
 	says(t, "dead", page, "1 no answer · clients asked 19 times", "and the last probe could not tell", `href="/keys/`+cutID+`/released"`, "1 key is snoozed")
 }
@@ -187,7 +187,7 @@ func TestJobThatWasGivenUp(t *testing.T) {
 	f.job = bulk.Abandoned
 	v := as(t, f, "viewer")
 	says(t, "the job", v.page("/jobs/bulk_2"), "4 of 10 done", "6 not come to", `<progress value="4"`, "<dt>to</dt><dd><bdi>ben", "/audit?notice=bulk_2&amp;since=")
-	f.entries = append(f.entries, admin.Entry{At: f.now, Who: "otto", Action: "release", ID: cutID, Notice: "bulk_2"}, admin.Entry{At: f.now, Action: "bulk", Job: "bulk_3"})
+	f.entries = append(f.entries, operate.Entry{At: f.now, Who: "otto", Action: "release", ID: cutID, Notice: "bulk_2"}, operate.Entry{At: f.now, Action: "bulk", Job: "bulk_3"})
 	says(t, "the trail", v.page("/audit"), `href="/jobs/bulk_2"`, `href="/jobs/bulk_3"`)
 	res, page := v.get("/jobs/bulk_9")
 	if says(t, "a job that was removed", page, "There is no such job", "filter it by the job"); res.StatusCode != 404 {
@@ -251,7 +251,7 @@ func TestDoubleEffectIsSaidFirst(t *testing.T) { // K03c
 	f := newFake()
 	v := as(t, f, "viewer")
 	says(t, "none", v.page("/"), "!its effect twice", "!not stored yet")
-	f.double = []admin.Entry{{At: f.now, Who: "stet", Action: "double-effect", ID: doneID, Evidence: "attempt 1 was answered 201, with 5 bytes, says gw-1:902"}}
+	f.double = []operate.Entry{{At: f.now, Who: "stet", Action: "double-effect", ID: doneID, Evidence: "attempt 1 was answered 201, with 5 bytes, says gw-1:902"}}
 	page := v.page("/")
 	says(t, "the overview", page, "a key had its effect twice.", "Attempt 1 was answered 201", `href="/keys/`+doneID+`"`, "outcomes are not stored yet.", "do not kill it")
 	if double, incident := strings.Index(page, "its effect twice"), strings.Index(page, "nobody knows whether"); double > incident {
@@ -269,7 +269,7 @@ func TestDoubleEffectIsSaidFirst(t *testing.T) { // K03c
 func TestLegends(t *testing.T) {
 	f := newFake()
 	f.record(cutID).Path, f.record(lateID).Path = "/v1/payouts", "/v1/payouts"
-	f.record(cutID).Escalated, f.record(lateID).Snooze = true, &admin.Snooze{Until: f.now.Add(time.Hour)}
+	f.record(cutID).Escalated, f.record(lateID).Snooze = true, &operate.Snooze{Until: f.now.Add(time.Hour)}
 	v := as(t, f, "viewer")
 	says(t, "the overview", v.page("/"), "The dashed line: ", ">dead letters.<")
 	says(t, "a filter", v.page("/audit?id=k_0"), "No entry matches", "!Nothing yet")

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 )
 
 // event is something that happened to a key, or will.
@@ -20,7 +20,7 @@ type event struct {
 
 // timeline is what is known of a key's life: the audit trail, and the instants that the record has.
 // Both parts are newest first.
-func (p *page) timeline(r *admin.Record, entries []admin.Entry) (ahead, past []event) {
+func (p *page) timeline(r *operate.Record, entries []operate.Entry) (ahead, past []event) {
 	all := make([]event, 0, len(entries)+8)
 	add := func(e event) {
 		if !e.At.IsZero() {
@@ -45,7 +45,7 @@ func (p *page) timeline(r *admin.Record, entries []admin.Entry) (ahead, past []e
 }
 
 // addRun adds what the record says of its run.
-func (p *page) addRun(r *admin.Record, add func(event)) {
+func (p *page) addRun(r *operate.Record, add func(event)) {
 	for _, point := range slices.Backward(r.Points) { // the last first, as the first is reached at once
 		add(event{At: point.At, Icon: "point", Color: "running", Text: "The flow came to " + point.Name + "."})
 	}
@@ -63,18 +63,18 @@ func (p *page) addRun(r *admin.Record, add func(event)) {
 
 // addOutcome adds how the run ended, as far as that is known, and who has asked about it since. It
 // leaves out what the entries say already.
-func (p *page) addOutcome(r *admin.Record, entries []admin.Entry, add func(event)) {
+func (p *page) addOutcome(r *operate.Record, entries []operate.Entry, add func(event)) {
 	if r.State == "unknown" {
 		add(event{At: r.UnknownSince, Icon: "unknown", Color: "unknown", Bold: "Unknown.",
 			Text: first(p.Cause(r.Cause, 1)) + ".", Meta: r.Cause, Trace: trace(r, 2)})
 	}
-	ended := slices.ContainsFunc(entries, func(e admin.Entry) bool { return e.To != "" && e.From != e.To })
+	ended := slices.ContainsFunc(entries, func(e operate.Entry) bool { return e.To != "" && e.From != e.To })
 	if !r.CompletedAt.IsZero() && !ended && (r.State == "completed" || r.State == "failed") {
 		m := markOf(r)
 		add(event{At: r.CompletedAt, Icon: m.Icon, Color: m.Class, Bold: first(m.Word) + ".",
 			Text: fmt.Sprintf("%d, %s.", r.Status, answerSize(r)), Trace: trace(r, 2)})
 	}
-	if a := r.Probe; a != nil && !slices.ContainsFunc(entries, func(e admin.Entry) bool {
+	if a := r.Probe; a != nil && !slices.ContainsFunc(entries, func(e operate.Entry) bool {
 		return e.Action == "probe" && e.At.Sub(a.At).Abs() < 2*time.Second
 	}) {
 		add(ofProbe(a, r.Probes))
@@ -94,7 +94,7 @@ func (p *page) addOutcome(r *admin.Record, entries []admin.Entry, add func(event
 }
 
 // ofProbe is the answer that counts as an event, of so many probes.
-func ofProbe(a *admin.ProbeAnswer, probes int) event {
+func ofProbe(a *operate.ProbeAnswer, probes int) event {
 	ev := event{At: a.At, Icon: "ask", Color: "ink", Bold: first(probeWord(a.Found, a.Status)),
 		Text: "said the API, in " + milli(a.TookMS) + "."}
 	if a.Found == "silent" {
@@ -109,7 +109,7 @@ func ofProbe(a *admin.ProbeAnswer, probes int) event {
 	return ev
 }
 
-func (p *page) addAhead(r *admin.Record, add func(event)) {
+func (p *page) addAhead(r *operate.Record, add func(event)) {
 	o := r.Outlook
 	if !o.SettledAt.IsZero() {
 		add(event{At: o.SettledAt, Icon: "clock", Color: "over",
@@ -139,7 +139,7 @@ func (p *page) addAhead(r *admin.Record, add func(event)) {
 }
 
 // freeAgain is what comes at the end of a record's time.
-func freeAgain(r *admin.Record) string {
+func freeAgain(r *operate.Record) string {
 	if r.State == "completed" || r.State == "failed" {
 		return "Its answer is given no longer: the key is free, or refused as expired if the rules of its route say so."
 	}
@@ -148,7 +148,7 @@ func freeAgain(r *admin.Record) string {
 
 // trace is the trace of the record where it belongs to this event: that of the first attempt at the
 // beginning, and that of a later one at its end.
-func trace(r *admin.Record, where int) string {
+func trace(r *operate.Record, where int) string {
 	if (r.Attempt <= 1) == (where == 1) {
 		return r.TraceID
 	}
@@ -181,7 +181,7 @@ var actionWords = map[string]struct{ icon, color, text string }{
 	"outbox-confirm": {"done", "done", "said that a message was delivered"},
 }
 
-func ofEntry(e *admin.Entry) event {
+func ofEntry(e *operate.Entry) event {
 	d, known := actionWords[e.Action]
 	if !known {
 		d.icon, d.color, d.text = "person", "ink", e.Action

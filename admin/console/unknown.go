@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 )
 
 // unknownView is the page of requests whose outcome is not known.
@@ -23,7 +23,7 @@ type unknownView struct {
 
 // group is an incident as a row, with its keys where it is open.
 type group struct {
-	admin.Incident
+	operate.Incident
 	Open   bool
 	Mark   mark
 	May    bool   // "it did not" is possible for some of them
@@ -63,13 +63,13 @@ func (p *page) unknown(doc *lists) error {
 // An incident says to whom its records were handed, and not how many.
 var incidentFilters = []struct {
 	name  string
-	count func(p *page, in *admin.Incident) int
+	count func(p *page, in *operate.Incident) int
 }{
-	{"mine", func(p *page, in *admin.Incident) int { return in.Count * btoi(slices.Contains(in.With, p.Who.Name)) }},
-	{"none", func(_ *page, in *admin.Incident) int { return in.Count * btoi(len(in.With) == 0) }},
-	{"late", func(_ *page, in *admin.Incident) int { return in.Late }},
-	{"snoozed", func(_ *page, in *admin.Incident) int { return in.Snoozed }},
-	{"dead", func(_ *page, in *admin.Incident) int { return in.Dead }},
+	{"mine", func(p *page, in *operate.Incident) int { return in.Count * btoi(slices.Contains(in.With, p.Who.Name)) }},
+	{"none", func(_ *page, in *operate.Incident) int { return in.Count * btoi(len(in.With) == 0) }},
+	{"late", func(_ *page, in *operate.Incident) int { return in.Late }},
+	{"snoozed", func(_ *page, in *operate.Incident) int { return in.Snoozed }},
+	{"dead", func(_ *page, in *operate.Incident) int { return in.Dead }},
 }
 
 func btoi(is bool) int {
@@ -80,11 +80,11 @@ func btoi(is bool) int {
 }
 
 // waiting is how many records of an incident are neither snoozed nor dead letters.
-func waiting(in *admin.Incident) int { return in.Count - in.Snoozed - in.Dead }
+func waiting(in *operate.Incident) int { return in.Count - in.Snoozed - in.Dead }
 
 // selected reports whether an incident is in the list. One that is snoozed as a whole is out of it,
 // and so are dead letters, which have a page of their own.
-func selected(p *page, which string, in *admin.Incident) bool {
+func selected(p *page, which string, in *operate.Incident) bool {
 	for _, w := range incidentFilters {
 		if w.name == which {
 			return w.count(p, in) > 0
@@ -93,7 +93,7 @@ func selected(p *page, which string, in *admin.Incident) bool {
 	return waiting(in) > 0
 }
 
-func (p *page) group(in *admin.Incident) group {
+func (p *page) group(in *operate.Incident) group {
 	g := group{Incident: *in, Mark: marks["unknown"]}
 	if in.Dead == in.Count {
 		g.Mark = marks["dead"]
@@ -102,7 +102,7 @@ func (p *page) group(in *admin.Incident) group {
 }
 
 // loaded takes the keys of an incident, and what may be said of them together.
-func (p *page) loaded(g *group, keys []admin.Record) {
+func (p *page) loaded(g *group, keys []operate.Record) {
 	g.Keys, g.Loaded = keys, true
 	var from time.Time
 	for i := range keys {
@@ -154,7 +154,7 @@ func (p *page) loadOpen(all []group, most int) error {
 
 // load fetches the keys of an incident.
 func (p *page) load(g *group, most int) error {
-	var in admin.Incident
+	var in operate.Incident
 	err := p.get(address("/api/v1/incidents/%s", g.ID)+"?keys="+strconv.Itoa(most), &in)
 	if bad, is := errors.AsType[*problem](err); is && bad.Status == http.StatusNotFound {
 		return nil // it has ended meanwhile
@@ -192,7 +192,7 @@ func (p *page) ended(err error) error {
 }
 
 func (p *page) oneGroup() (group, error) {
-	var in admin.Incident
+	var in operate.Incident
 	if err := p.get(address("/api/v1/incidents/%s", p.r.PathValue("incident")), &in); err != nil {
 		return group{}, err
 	}
@@ -203,7 +203,7 @@ func (p *page) oneGroup() (group, error) {
 }
 
 // Line is what an incident's row says of all its keys: first what their probes were answered.
-func (p *page) Line(in admin.Incident) (all []string) {
+func (p *page) Line(in operate.Incident) (all []string) {
 	asked := 0
 	for _, w := range probeWords {
 		if n := in.Probes[w.found]; n > 0 {
@@ -227,7 +227,7 @@ func (p *page) Line(in admin.Incident) (all []string) {
 }
 
 // IfNothing says what becomes of an incident by itself.
-func (p *page) IfNothing(in admin.Incident) string {
+func (p *page) IfNothing(in operate.Incident) string {
 	asked := "the API is asked again now"
 	switch {
 	case in.NextProbe.IsZero():
@@ -246,4 +246,4 @@ func (p *page) IfNothing(in admin.Incident) string {
 }
 
 // probesTotal is how many probes there are, those that were asked and those that are left.
-func probesTotal(r admin.Record) int { return r.Probes + r.Outlook.ProbesLeft }
+func probesTotal(r operate.Record) int { return r.Probes + r.Outlook.ProbesLeft }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/internal/age"
+	"github.com/stet-dev/stet/operate"
 )
 
 // verdict is what a key's page says first: what is known, what is not, what a client hears now, and
@@ -36,7 +36,7 @@ func (a *panel) add(f fact) { a.Facts = append(a.Facts, f) }
 // say adds a fact that is a sentence alone.
 func (a *panel) say(icon, color, text string) { a.add(fact{Icon: icon, Color: color, Text: text}) }
 
-func (p *page) verdict(r *admin.Record) verdict {
+func (p *page) verdict(r *operate.Record) verdict {
 	var v verdict
 	switch r.State {
 	case "running":
@@ -68,7 +68,7 @@ func (p *page) verdict(r *admin.Record) verdict {
 // causeDouble is the cause of a record whose key had its effect twice.
 const causeDouble = "double-effect"
 
-func because(p *page, r *admin.Record) string {
+func because(p *page, r *operate.Record) string {
 	if r.Cause == "" {
 		return ""
 	}
@@ -85,7 +85,7 @@ func at(owner string) string {
 	return " by " + owner
 }
 
-func (p *page) ofRunning(r *admin.Record, v *verdict) {
+func (p *page) ofRunning(r *operate.Record, v *verdict) {
 	if r.Cause == "suspended" {
 		v.Known = panel{Say: "It stopped between two steps, and is to go on."}
 		v.Known.say("running", "running", "The last point that it came to is "+cmp.Or(r.Point, "its beginning")+".")
@@ -108,14 +108,14 @@ func (p *page) ofRunning(r *admin.Record, v *verdict) {
 }
 
 // lapsed reports whether the lease of a run is over: it is unknown to all who ask.
-func lapsed(r *admin.Record) bool {
+func lapsed(r *operate.Record) bool {
 	return r.State == "running" && r.Outlook.Client.Code == "outcome-unknown"
 }
 
 // retained reports whether the answer of a record that has one is stored, and not only its status.
-func retained(r *admin.Record) bool { return r.Outlook.Client.Code != "result-not-retained" }
+func retained(r *operate.Record) bool { return r.Outlook.Client.Code != "result-not-retained" }
 
-func (p *page) ofAnswered(r *admin.Record, v *verdict) {
+func (p *page) ofAnswered(r *operate.Record, v *verdict) {
 	status := fmt.Sprintf("%d %s", r.Status, http.StatusText(r.Status))
 	answer := fmt.Sprintf("%s and %s, at %s", strings.TrimSpace(status), answerSize(r), p.Clock(r.CompletedAt))
 	if r.State == "failed" {
@@ -139,21 +139,21 @@ func (p *page) ofAnswered(r *admin.Record, v *verdict) {
 	v.Open.say("clock", "ink", kept(p, r))
 }
 
-func took(p *page, r *admin.Record) string {
+func took(p *page, r *operate.Record) string {
 	if r.TookMS <= 0 {
 		return ""
 	}
 	return ", and took " + milli(r.TookMS)
 }
 
-func answerSize(r *admin.Record) string {
+func answerSize(r *operate.Record) string {
 	if r.ResponseBytes == nil {
 		return "no body"
 	}
 	return sizeOf(*r.ResponseBytes)
 }
 
-func kept(p *page, r *admin.Record) string {
+func kept(p *page, r *operate.Record) string {
 	what := "The answer"
 	if !retained(r) {
 		what = "Its status"
@@ -165,7 +165,7 @@ func kept(p *page, r *admin.Record) string {
 }
 
 // ofUnknown says what speaks for and against it. What speaks loudest comes first.
-func (p *page) ofUnknown(r *admin.Record, v *verdict) {
+func (p *page) ofUnknown(r *operate.Record, v *verdict) {
 	since := r.UnknownSince
 	ran := fact{Icon: "running", Color: "running", Text: fmt.Sprintf("Attempt %d began at %s", r.Attempt,
 		p.Clock(r.CreatedAt)) + at(r.Owner) + "."}
@@ -215,7 +215,7 @@ func first(s string) string {
 	return strings.ToUpper(s[:n]) + s[n:]
 }
 
-func (p *page) probeFact(r *admin.Record) fact {
+func (p *page) probeFact(r *operate.Record) fact {
 	f := fact{Icon: "ask", Color: "ink"}
 	times := plural(r.Probes, "time", "times")
 	switch a := r.Probe; {
@@ -237,7 +237,7 @@ func (p *page) probeFact(r *admin.Record) fact {
 	return f
 }
 
-func (p *page) openOfUnknown(r *admin.Record, v *verdict) {
+func (p *page) openOfUnknown(r *operate.Record, v *verdict) {
 	o := r.Outlook
 	switch {
 	case o.SettledAt.IsZero():
@@ -262,7 +262,7 @@ func (p *page) openOfUnknown(r *admin.Record, v *verdict) {
 }
 
 // hears is what a client is answered now.
-func (p *page) hears(r *admin.Record) panel {
+func (p *page) hears(r *operate.Record) panel {
 	a := r.Outlook.Client
 	h := panel{}
 	switch {
@@ -296,7 +296,7 @@ func (p *page) hears(r *admin.Record) panel {
 	return h
 }
 
-func again(a admin.ClientAnswer) string {
+func again(a operate.ClientAnswer) string {
 	if a.RetryAfter <= 0 {
 		return ""
 	}
@@ -312,7 +312,7 @@ var clientWords = map[string]string{
 }
 
 // ifNothing says what happens by itself.
-func (p *page) ifNothing(r *admin.Record) string {
+func (p *page) ifNothing(r *operate.Record) string {
 	o := r.Outlook
 	when, frees := "At "+p.Clock(o.At), "From "+p.Clock(o.FreesAt)
 	if !p.Future(o.At) { // it is due
@@ -360,14 +360,14 @@ func (p *page) ifNothing(r *admin.Record) string {
 
 // mayRelease is the ruling of the API on whether "it did not" is offered, with the instant from
 // which it changes.
-func (p *page) mayRelease(r *admin.Record) admin.Release {
+func (p *page) mayRelease(r *operate.Record) operate.Release {
 	a := r.Outlook.Release
 	switch {
 	case a == nil:
-		return admin.Release{Why: "It is " + markOf(r).Word + "."}
+		return operate.Release{Why: "It is " + markOf(r).Word + "."}
 	case p.Future(a.From):
 		why := "From " + p.Clock(a.From) + ", in " + p.In(a.From) + ": it may still be on its way to the API."
-		return admin.Release{Why: why, With: a.With}
+		return operate.Release{Why: why, With: a.With}
 	}
 	return *a
 }

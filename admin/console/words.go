@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/internal/age"
+	"github.com/stet-dev/stet/operate"
 )
 
 // The words of the pages. The machine's words stay in the record.
@@ -63,7 +63,7 @@ func (p *page) Cause(word string, count int) string {
 }
 
 // probed is what a probe was answered, in words, with its status.
-func probed(a *admin.ProbeAnswer) string {
+func probed(a *operate.ProbeAnswer) string {
 	if a == nil {
 		return "not asked yet"
 	}
@@ -212,7 +212,7 @@ var marks = map[string]mark{
 	"expired":   {"over", "over", "expired"},
 }
 
-func markOf(r *admin.Record) mark {
+func markOf(r *operate.Record) mark {
 	if r.State == "unknown" && r.Escalated {
 		return marks["dead"]
 	}
@@ -225,7 +225,7 @@ func marked(all map[string]mark, word string) mark {
 }
 
 // sorted are results with their numbers, by name.
-func sorted(r admin.Results) (all []string) {
+func sorted(r operate.Results) (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(r)) {
 		all = append(all, name+" "+number(r[name]))
 	}

@@ -9,7 +9,7 @@
 //	engine, err := stet.New(store, stet.Config{Observe: board.Observe})
 //	...
 //	go board.Run(ctx, engine)
-//	handler := admin.New(engine, admin.Config{Figures: board.Figures, Asking: board.Asking})
+//	handler := admin.New(engine, admin.Config{Config: operate.Config{Figures: board.Figures, Asking: board.Asking}})
 //
 // Observing an event costs a few additions in memory, and never a call of the store.
 //

@@ -8,6 +8,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/figures"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -21,7 +22,7 @@ func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = board.Run(ctx, engine) })
-	operators := admin.New(engine, admin.Config{Figures: board.Figures, Asking: board.Asking}) // for a listener of their own
+	operators := admin.New(engine, admin.Config{Config: operate.Config{Figures: board.Figures, Asking: board.Asking}}) // for a listener of their own
 
 	_ = operators
 	engine.Observe(stet.Event{Kind: stet.Answer, Route: "POST /orders", Result: "new"}) // as package stethttp does

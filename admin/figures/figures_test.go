@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/figures"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -52,13 +52,13 @@ func (p *process) answers(n int, e stet.Event) {
 	}
 }
 
-func (p *process) figures() admin.Figures {
+func (p *process) figures() operate.Figures {
 	time.Sleep(10 * time.Second) // all have published, and no reader is given what it was given before
 	return p.Figures(p.Context())
 }
 
 // gateway is what a process is told of another.
-func (p *process) gateway(name string) admin.Gateway {
+func (p *process) gateway(name string) operate.Gateway {
 	p.Helper()
 	all := p.figures().Gateways
 	for _, g := range all {
@@ -67,11 +67,11 @@ func (p *process) gateway(name string) admin.Gateway {
 		}
 	}
 	p.Fatalf("there is no %s among %+v", name, all)
-	return admin.Gateway{}
+	return operate.Gateway{}
 }
 
 // rates are the rates of a result, the newest last.
-func rates(all []admin.Series, result string) []float64 {
+func rates(all []operate.Series, result string) []float64 {
 	for _, s := range all {
 		if s.Result == result {
 			return s.PerSecond
@@ -110,7 +110,7 @@ func TestSeries(t *testing.T) {
 		if until := f.Hour[0].Until; until.After(f.At) || f.At.Sub(until) > 25*time.Second || f.Hour[0].Step != 15 {
 			t.Errorf("until %s at %s", until, f.At)
 		}
-		want := []admin.RouteFigures{{Route: "POST /pay", Results: map[string]int{"replay": 7200}},
+		want := []operate.RouteFigures{{Route: "POST /pay", Results: map[string]int{"replay": 7200}},
 			{Route: "PUT /names", Results: map[string]int{"bypass": 1}, Unprotected: 1}}
 		if fmt.Sprint(f.Routes) != fmt.Sprint(want) {
 			t.Errorf("%+v", f.Routes)

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/figures"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -53,7 +53,7 @@ func TestTakenOver(t *testing.T) {
 			if fmt.Sprint(f.Routes) != "[{POST /pay   map[conflict:1 replay:15 unknown:3] map[] 0 1} {trial   map[bypass:1] map[replay:1] 0 0}]" {
 				t.Errorf("%+v", f.Routes)
 			}
-			if n := admin.Sum(f.Hour, time.Time{})["replay"]; n != 15 {
+			if n := operate.Sum(f.Hour, time.Time{})["replay"]; n != 15 {
 				t.Errorf("%d in an hour", n)
 			}
 			a, m := p.Asking(t.Context(), p.engine.Tag(id), since)
@@ -116,7 +116,7 @@ func TestTooManyAreAsked(t *testing.T) {
 		store := memstore.New(memstore.Config{})
 		p, since := start(t, store, "gw-1:1"), time.Now()
 		id := func(i int) stet.ID { return stet.ID{Scope: "acme", Key: stet.Key(fmt.Sprint("k", i))} }
-		told := func(i int, since time.Time) *admin.Asking {
+		told := func(i int, since time.Time) *operate.Asking {
 			a, _ := p.Asking(t.Context(), p.engine.Tag(id(i)), since)
 			return a
 		}
@@ -172,7 +172,7 @@ func TestShadows(t *testing.T) {
 		if fmt.Sprint(f.Routes) != "[{pay   map[replay:2] map[] 0 0} {trial   map[bypass:10] map[missing_key:2 new:2 replay:4 unseen:2] 0 0}]" {
 			t.Errorf("%+v", f.Routes)
 		}
-		if n := admin.Sum(f.Hour, time.Time{}).Requests(); n != 12 {
+		if n := operate.Sum(f.Hour, time.Time{}).Requests(); n != 12 {
 			t.Errorf("%d in an hour", n)
 		}
 	})

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 )
 
 // Results are the words that an answer counts as. Each request has exactly one.
@@ -61,8 +61,8 @@ func (t *tally) requests() (n uint64) {
 }
 
 // results are the columns that have a word, without zeros.
-func (t *tally) results() admin.Results {
-	m := admin.Results{}
+func (t *tally) results() operate.Results {
+	m := operate.Results{}
 	for i, c := range t {
 		if c > 0 && i != unprotected && i != mismatched {
 			m[columnNames[i]] = int(c)

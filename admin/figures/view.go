@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 )
 
 // viewFor is how old the figures may be that a reader is given. The store is asked no more often.
@@ -27,22 +27,22 @@ type views struct {
 // view is what all boards know, as of an instant.
 type view struct {
 	until      time.Time // local
-	figures    admin.Figures
+	figures    operate.Figures
 	asked      map[string][]seen // by the record's id, of each process
 	forgot     time.Time         // when a process last forgot one before its time, or may have
-	mismatches map[string]admin.Mismatch
+	mismatches map[string]operate.Mismatch
 }
 
 // Figures returns the figures of all processes, up to 2 s old. While the store does not answer, or
 // before [Board.Run] is called, those of others are as they were read last. It is fit for
 // [admin.Config].Figures.
-func (b *Board) Figures(ctx context.Context) admin.Figures { return b.look(ctx).figures }
+func (b *Board) Figures(ctx context.Context) operate.Figures { return b.look(ctx).figures }
 
 // Asking returns what all processes know of the clients of a record, by its id: how often they were
 // told that it is unknown since it is, and the last request with another content. A zero instant
 // means that it is not unknown. It is fit for [admin.Config].Asking, and asks the store no more
 // often than [Board.Figures] does.
-func (b *Board) Asking(ctx context.Context, id string, unknownSince time.Time) (a *admin.Asking, m *admin.Mismatch) {
+func (b *Board) Asking(ctx context.Context, id string, unknownSince time.Time) (a *operate.Asking, m *operate.Mismatch) {
 	v := b.look(ctx)
 	if last, ok := v.mismatches[id]; ok {
 		m = &last
@@ -51,7 +51,7 @@ func (b *Board) Asking(ctx context.Context, id string, unknownSince time.Time) (
 		return nil, m
 	}
 	since := unknownSince.Add(-drift) // the instants are this board's
-	a = &admin.Asking{More: v.forgot.After(since)}
+	a = &operate.Asking{More: v.forgot.After(since)}
 	for _, s := range v.asked[id] {
 		if s.Last.After(since) {
 			a.Count += s.Count
@@ -142,7 +142,7 @@ func (b *Board) merge(all []peer) *view {
 	own := b.own(b.state())
 	b.mu.Lock()
 	m := &merging{now: b.clock.store(time.Now()),
-		view: &view{asked: map[string][]seen{}, mismatches: map[string]admin.Mismatch{}},
+		view: &view{asked: map[string][]seen{}, mismatches: map[string]operate.Mismatch{}},
 		hour: newRing(fineStep, fineSteps+2), day: newRing(dayStep, daySteps+2),
 		routes: map[string]*tally{}, shadows: map[string]*tally{}}
 	mine, name := b.mine, cmp.Or(b.name, "this process")
@@ -150,14 +150,14 @@ func (b *Board) merge(all []peer) *view {
 	m.hour.forward(m.hour.number(m.now))
 	m.day.forward(m.day.number(m.now))
 	if !b.reader {
-		m.process(&own, admin.Gateway{Name: name, State: own.State, SeenAt: m.now})
+		m.process(&own, operate.Gateway{Name: name, State: own.State, SeenAt: m.now})
 	}
 	for i := range all {
 		p := &all[i]
 		if p.head.State == 0 || i == mine || p.head.AsOf.Sub(p.head.UpdatedAt) > retain { // nothing may remove it
 			continue
 		}
-		m.process(&p.record, admin.Gateway{Name: p.head.Holder, State: p.state(),
+		m.process(&p.record, operate.Gateway{Name: p.head.Holder, State: p.state(),
 			SeenAt: p.head.UpdatedAt.UTC(), Partial: p.broken})
 	}
 	if len(m.figures.Gateways) == 0 { // a reader alone: nothing is counted
@@ -166,14 +166,14 @@ func (b *Board) merge(all []peer) *view {
 	m.figures.At = m.now
 	m.figures.Hour, m.figures.Day = series(&m.hour, m.now), series(&m.day, m.now)
 	m.figures.Routes = m.routeFigures()
-	slices.SortFunc(m.figures.Gateways, func(a, b admin.Gateway) int {
+	slices.SortFunc(m.figures.Gateways, func(a, b operate.Gateway) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), a.StartedAt.Compare(b.StartedAt))
 	})
 	return m.view
 }
 
 // process adds what one process knows.
-func (m *merging) process(r *record, g admin.Gateway) {
+func (m *merging) process(r *record, g operate.Gateway) {
 	hour := newRing(fineStep, fineSteps+2)
 	hour.forward(m.hour.last)
 	hour.load(&r.Hour, 0)
@@ -224,12 +224,12 @@ func (m *merging) merge(into map[string]*tally, rows []named) {
 func whole(r *ring, now time.Time) int64 { return r.number(now.Add(-every-every/10-time.Second)) - 1 }
 
 // series are the rates of each result that there was, in the order of [Results].
-func series(r *ring, now time.Time) []admin.Series {
+func series(r *ring, now time.Time) []operate.Series {
 	until := whole(r, now)
 	n := len(r.cells) - 2 // one that is not whole, or two
-	all := []admin.Series{}
+	all := []operate.Series{}
 	for col, name := range columnNames {
-		s := admin.Series{Result: name, Until: r.end(until), Step: r.step.Seconds(), PerSecond: make([]float64, n)}
+		s := operate.Series{Result: name, Until: r.end(until), Step: r.step.Seconds(), PerSecond: make([]float64, n)}
 		any := false
 		for i := range n {
 			c := r.at(until - int64(n-1-i))[col]
@@ -252,14 +252,14 @@ func rate(r *ring, now time.Time) float64 {
 	return float64(sum.requests()) / time.Minute.Seconds()
 }
 
-func (m *merging) routeFigures() []admin.RouteFigures {
-	all := []admin.RouteFigures{}
+func (m *merging) routeFigures() []operate.RouteFigures {
+	all := []operate.RouteFigures{}
 	for _, name := range slices.Sorted(maps.Keys(m.routes)) {
 		sum := m.routes[name]
 		if sum.requests() == 0 { // a day ago
 			continue
 		}
-		f := admin.RouteFigures{Route: name, Results: sum.results(),
+		f := operate.RouteFigures{Route: name, Results: sum.results(),
 			Unprotected: int(sum[unprotected]), Mismatches: int(sum[mismatched])}
 		if would := m.shadows[name]; would != nil {
 			f.Shadow = would.results()

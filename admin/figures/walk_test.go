@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 )
 
 // The proofs of this file walk the types, so that a field that is added is merged, told, summed and
@@ -242,8 +242,8 @@ func TestEveryFigureIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	for _, doc := range []reflect.Type{reflect.TypeFor[admin.Gateway](), reflect.TypeFor[admin.Series](), reflect.TypeFor[admin.RouteFigures](),
-		reflect.TypeFor[admin.Asking](), reflect.TypeFor[admin.Mismatch]()} {
+	for _, doc := range []reflect.Type{reflect.TypeFor[operate.Gateway](), reflect.TypeFor[operate.Series](), reflect.TypeFor[operate.RouteFigures](),
+		reflect.TypeFor[operate.Asking](), reflect.TypeFor[operate.Mismatch]()} {
 		for i := range doc.NumField() {
 			name, _, _ := strings.Cut(doc.Field(i).Tag.Get("json"), ",")
 			if n++; !strings.Contains(string(text), "`"+name+"`") {

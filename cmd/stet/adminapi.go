@@ -17,6 +17,7 @@ import (
 	"github.com/stet-dev/stet/admin/figures"
 	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
+	"github.com/stet-dev/stet/operate"
 )
 
 // source is where operator commands find records: in a store, or through a running gateway.
@@ -82,9 +83,7 @@ func (s *source) local(w *world, p target) (*api, error) {
 	}
 	jobs.AskWith(probe)
 	published := figures.NewReader(engine)
-	h := admin.New(engine, admin.Config{Who: whoami(), Bulk: jobs, Outbox: desk(store, engine),
-		Settle: settling(&p.reconcile), Reconciler: probe,
-		Figures: published.Figures, Asking: published.Asking})
+	h := admin.New(engine, admin.Config{Config: operate.Config{Jobs: jobs, Outbox: desk(store, engine), Settle: settling(&p.reconcile), Reconciler: probe, Figures: published.Figures, Asking: published.Asking}, Who: whoami()})
 	return &api{Client: adminclient.InProcess(h, nil, ""), jobs: jobs, close: func() { _ = store.Close() }}, nil
 }
 

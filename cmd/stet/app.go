@@ -25,6 +25,7 @@ import (
 	"github.com/stet-dev/stet/cmd/internal/observe"
 	"github.com/stet-dev/stet/gateway"
 	"github.com/stet-dev/stet/maintenance"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/stethttp"
 )
@@ -181,18 +182,7 @@ func (a *app) operators(conf *config.Config, asked *reconcile.Reconciler, notice
 		return nil, err
 	}
 	api := admin.New(a.engine, admin.Config{
-		Title: conf.Admin.Title, TraceURL: conf.Console.TraceURL,
-		Figures: a.board.Figures, Asking: a.board.Asking, Health: a.health,
-		Warnings: func() []admin.Warning { return a.told.Load().warnings },
-		Settings: func() []admin.Setting { return a.told.Load().settings },
-		Tokens:   tokens, Refused: a.metrics.LoginRefused, Throttle: &a.waits,
-		Hosts: conf.Admin.Hosts, Log: a.log, Webhook: notices, Bulk: a.jobs,
-		Settle: settling(&conf.Reconcile), Reconciler: asked,
-		Outbox:   desk(a.store, a.engine),
-		Draining: func() bool { return a.server.Draining() },
-		Unready:  a.watch.unready,
-		Metrics:  a.metrics.Handler(),
-		Policy:   func() admin.Policy { return *a.policy.Load() },
+		Config: operate.Config{Title: conf.Admin.Title, TraceURL: conf.Console.TraceURL, Figures: a.board.Figures, Asking: a.board.Asking, Health: a.health, Warnings: func() []operate.Warning { return a.told.Load().warnings }, Log: a.log, Jobs: a.jobs, Settle: settling(&conf.Reconcile), Reconciler: asked, Outbox: desk(a.store, a.engine)}, Settings: func() []admin.Setting { return a.told.Load().settings }, Tokens: tokens, Refused: a.metrics.LoginRefused, Throttle: &a.waits, Hosts: conf.Admin.Hosts, Webhook: notices, Draining: func() bool { return a.server.Draining() }, Unready: a.watch.unready, Metrics: a.metrics.Handler(), Policy: func() admin.Policy { return *a.policy.Load() },
 	})
 	probe := &conf.Reconcile.Probe
 	return console.New(api, console.Config{ProbeMethod: probe.Method, ProbeURL: probe.Shown(), Sessions: a.signed, Log: a.log}), nil
@@ -213,7 +203,7 @@ func adminTokens(c *config.Admin) (tokens []admin.Token, err error) {
 		if err != nil {
 			return nil, failf(exitUsage, "admin.token_file: %w", err)
 		}
-		return []admin.Token{admin.NewToken("admin", string(secret), admin.Admin)}, nil
+		return []admin.Token{admin.NewToken("admin", string(secret), operate.Admin)}, nil
 	case c.TokensFile != "":
 		doc, err := config.ReadSecretFile(c.TokensFile, maxTokens) // hashes, which say nothing of tokens that are long and random
 		if err == nil {

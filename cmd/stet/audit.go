@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stet-dev/stet/admin"
-	"github.com/stet-dev/stet/admin/adminclient"
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/operate"
 )
 
 type auditCmds struct {
@@ -33,8 +33,8 @@ func (e *entries) check(*world) error {
 		"--id: %q is no record's id; it is k_ and 16 hex digits, as lists and logs show it", e.ID)
 }
 
-func (e *entries) query() adminclient.AuditQuery {
-	return adminclient.AuditQuery{ID: e.ID, Scope: e.Scope, Who: e.Who, Action: e.Action, Notice: e.Notice,
+func (e *entries) query() operate.AuditQuery {
+	return operate.AuditQuery{ID: e.ID, Scope: stet.Scope(e.Scope), Who: e.Who, Action: e.Action, Notice: e.Notice,
 		Since: e.Since.Time, Until: e.Until.Time}
 }
 
@@ -92,12 +92,15 @@ func (c *auditEraseCmd) check(*world) error {
 }
 
 func (c *auditEraseCmd) Run(w *world, a *api) error {
-	e := admin.Erasure{Scope: c.Scope, Reason: c.Reason, Evidence: c.Evidence}
+	e := operate.Erasure{Reason: c.Reason, Evidence: c.Evidence}
+	if c.Scope != "" {
+		e.Scope = &c.Scope
+	}
 	what := "of the scope " + strconv.Quote(c.Scope)
 	if n := (named{c.Key, c.Scope}); n.byID() {
-		e.ID, what = c.Key, "of the record "+c.Key
+		e.ID, what = &c.Key, "of the record "+c.Key
 	} else if c.Key != "" {
-		e.Key, e.Scope, what = c.Key, n.name().Scope, "of one key"
+		e.Key, e.Scope, what = &c.Key, new(n.name().Scope), "of one key"
 	}
 	if err := c.sure(w, "take out of the audit trail whom the entries "+what+" are about; this cannot be undone"); err != nil {
 		return err
@@ -109,4 +112,4 @@ func (c *auditEraseCmd) Run(w *world, a *api) error {
 	return c.done(w, n)
 }
 
-var auditList = listOf[admin.Entry]("entries", 9, "at who action id scope from to reason evidence notice job", nil)
+var auditList = listOf[operate.Entry]("entries", 9, "at who action id scope from to reason evidence notice job", nil)

@@ -22,6 +22,7 @@ import (
 	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/internal/rest"
+	"github.com/stet-dev/stet/operate"
 )
 
 // shelf is a store in the working directory with n records of unknown outcome, which processes
@@ -170,7 +171,7 @@ func TestBulkSurvivesItsGateway(t *testing.T) {
 	}
 	_, at = s.gateway(upstream.URL, brief)
 	s.all(s.until("it is over", over))
-	var doc admin.Job
+	var doc operate.Job
 	get, err := http.Get(at + "/api/v1/bulk/" + half.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -328,7 +329,7 @@ func TestStoppedWhileWatched(t *testing.T) {
 	var stopped atomic.Bool
 	at := plain(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(admin.Marker, "1")
-		j := admin.Job{Job: "bulk_1", State: bulk.Running, Total: 9, Left: 4, Done: 5}
+		j := operate.Job{Job: "bulk_1", State: bulk.Running, Total: 9, Left: 4, Done: 5}
 		if strings.HasPrefix(r.URL.Path, "/api/") && stopped.Swap(true) {
 			j.State = bulk.Stopped
 		}
@@ -345,12 +346,12 @@ func TestStoppedWhileWatched(t *testing.T) {
 // An incident's records are changed as they were when they were counted: each is sent with its
 // basis, so that what changes while the question waits is left alone. One is not several.
 func TestTheRecordsOfAnIncidentArePinned(t *testing.T) {
-	var sent admin.Order
-	incident := admin.Incident{Count: 1, Asking: admin.Asking{Count: 1},
-		Keys: []admin.Record{{ID: "k_0123456789abcdef", Basis: "fedcba9876543210", State: "unknown"}}}
+	var sent operate.Order
+	incident := operate.Incident{Count: 1, Asking: operate.Asking{Count: 1},
+		Keys: []operate.Record{{ID: "k_0123456789abcdef", Basis: "fedcba9876543210", State: "unknown"}}}
 	at := plain(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(admin.Marker, "1")
-		doc := any(admin.Job{Job: "bulk_1", State: bulk.Completed, Total: 1, Left: 1})
+		doc := any(operate.Job{Job: "bulk_1", State: bulk.Completed, Total: 1, Left: 1})
 		switch {
 		case strings.HasPrefix(r.URL.Path, "/api/v1/incidents/"):
 			doc = incident

@@ -18,10 +18,10 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/adminclient"
 	"github.com/stet-dev/stet/internal/crashpoint"
 	"github.com/stet-dev/stet/internal/rest"
+	"github.com/stet-dev/stet/operate"
 )
 
 // night is what has gone wrong before the demo says that it is ready. Its requests are real ones,
@@ -140,8 +140,8 @@ func (n *night) look(ctx context.Context, at string) (*findings, error) {
 	defer c.Close()
 	f := &findings{}
 	err = await(ctx, func() bool {
-		all, err := c.Incidents(ctx, adminclient.IncidentQuery{})
-		i := slices.IndexFunc(all, func(i admin.Incident) bool { return i.Cause == stet.CauseHolderGone })
+		all, err := c.Incidents(ctx, operate.IncidentQuery{})
+		i := slices.IndexFunc(all, func(i operate.Incident) bool { return i.Cause == stet.CauseHolderGone })
 		if err != nil || i < 0 || all[i].Probes["missing"] < all[i].Count {
 			return false
 		}
@@ -195,8 +195,8 @@ func (n *night) charge(ctx context.Context, gateway, name, form string) (crashpo
 }
 
 // record is that of a charge.
-func (n *night) record(ctx context.Context, api *adminclient.Client, name string) (admin.Record, error) {
-	return api.Record(ctx, adminclient.Name{Scope: "default", Key: n.key(name)})
+func (n *night) record(ctx context.Context, api *adminclient.Client, name string) (operate.Record, error) {
+	return api.Record(ctx, operate.Name{Scope: "default", Key: n.key(name)})
 }
 
 // demoPatience is how long what the demo prepares may take; it takes two seconds.

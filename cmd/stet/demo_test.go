@@ -18,7 +18,7 @@ import (
 	"testing"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 )
 
 // What the demo prints is true: each line that begins with "$ curl" shows what the line below it
@@ -68,13 +68,13 @@ func TestDemoCleansUp(t *testing.T) {
 // letter and a mismatch. Nothing has to be pasted first.
 func TestDemoHasWhatWaits(t *testing.T) {
 	demo := startDemo(t, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
-	var incident admin.Incident
+	var incident operate.Incident
 	demo.page(t, "/unknown/i_", &incident)
 	if incident.Count != cutOff || incident.Cause != stet.CauseHolderGone || incident.Asking.Count < cutOff ||
 		incident.Probes["missing"] != cutOff || len(incident.Keys) != cutOff {
 		t.Errorf("the incident is %+v", incident)
 	}
-	var dead, twice admin.Record
+	var dead, twice operate.Record
 	pages := demo.page(t, "/keys/k_", &dead, &twice)
 	if !dead.Escalated || dead.Probe == nil || dead.Probe.Found != "missing" || dead.Probe.Status != http.StatusNotFound {
 		t.Errorf("the dead letter is %+v", dead)

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/internal/age"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/store/sqlstore"
 )
 
@@ -32,9 +32,9 @@ type patient struct {
 	store  *dsn.Opened // nil: it is not there
 	failed error       // why it could not be opened
 
-	routes   []admin.RouteFigures // of the gateway that runs
-	warnings []admin.Warning      // likewise
-	status   admin.Status         // likewise
+	routes   []operate.RouteFigures // of the gateway that runs
+	warnings []operate.Warning      // likewise
+	status   operate.Status         // likewise
 }
 
 // wholePatience is how long it may take to read all of a store.
@@ -72,7 +72,7 @@ func (c *doctorCmd) Run(w *world, conf *config.Config) error {
 		fmt.Fprintln(w.stderr, "stet: the running gateway was not asked:", visible(oneLine(err)))
 	}
 	var words []string
-	findings := []admin.Warning{}
+	findings := []operate.Warning{}
 	for _, check := range checks {
 		if check.word == damage && !c.Deep {
 			continue
@@ -83,7 +83,7 @@ func (c *doctorCmd) Run(w *world, conf *config.Config) error {
 		}
 	}
 	for _, f := range p.warnings {
-		if !slices.ContainsFunc(findings, func(other admin.Warning) bool { return other.Code == f.Code }) {
+		if !slices.ContainsFunc(findings, func(other operate.Warning) bool { return other.Code == f.Code }) {
 			findings = append(findings, f)
 		}
 	}
@@ -97,13 +97,13 @@ func (c *doctorCmd) Run(w *world, conf *config.Config) error {
 	return nil
 }
 
-func (c *doctorCmd) print(w *world, words []string, findings []admin.Warning) {
+func (c *doctorCmd) print(w *world, words []string, findings []operate.Warning) {
 	if c.JSON {
 		_ = writeJSON(w.stdout, map[string]any{"looked_at": words, "findings": findings})
 		return
 	}
 	for _, word := range words {
-		if !slices.ContainsFunc(findings, func(f admin.Warning) bool { return f.Code == word }) {
+		if !slices.ContainsFunc(findings, func(f operate.Warning) bool { return f.Code == word }) {
 			fmt.Fprintf(w.stdout, "ok     %s\n", word)
 		}
 	}

@@ -15,11 +15,11 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/cmd/internal/observe"
 	"github.com/stet-dev/stet/internal/execution"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/store/memstore"
 	"github.com/stet-dev/stet/store/storetest/faulty"
 )
@@ -84,7 +84,7 @@ func TestDoctor(t *testing.T) {
 				tt.status = exitFindings
 			}
 			var doc struct {
-				Findings []admin.Warning
+				Findings []operate.Warning
 				LookedAt []string `json:"looked_at"`
 			}
 			if err := json.Unmarshal([]byte(out), &doc); err != nil || status != tt.status || len(doc.LookedAt) != len(checks) {
@@ -166,7 +166,7 @@ func TestDoctorLooksAtWhatRuns(t *testing.T) {
 		"durability"); !slices.Equal(got, []string{"it evicts"}) {
 		t.Errorf("%q", got)
 	}
-	figures := []admin.RouteFigures{{Route: "default", Unprotected: 3}, {Match: "POST /v1/pay"}}
+	figures := []operate.RouteFigures{{Route: "default", Unprotected: 3}, {Match: "POST /v1/pay"}}
 	if got := look(&patient{routes: figures}, "unprotected-routes"); len(got) != 1 ||
 		!strings.Contains(got[0], "what no route matches: 3 requests") {
 		t.Errorf("%q", got)
@@ -194,7 +194,7 @@ func TestDoctorFindsDoubleEffects(t *testing.T) { // K03, K03c
 	if got := lookAtUnstored(t.Context(), p); len(got) > 0 {
 		t.Errorf("%q", got)
 	}
-	p.status.Unstored = &admin.Unstored{Entries: 1, Bytes: 2048}
+	p.status.Unstored = &operate.Unstored{Entries: 1, Bytes: 2048}
 	if got := lookAtUnstored(t.Context(), p); len(got) != 1 || !strings.HasPrefix(got[0], "1 outcome that") {
 		t.Errorf("%q", got)
 	}
@@ -242,8 +242,8 @@ func TestMaxUnstoredReachesTheEngine(t *testing.T) { // K03
 // The doctor asks the gateway of the configuration for what only it knows.
 func TestDoctorAsksTheGateway(t *testing.T) {
 	at := documents(t, map[string]any{
-		"/api/v1/routes": map[string]any{"routes": []admin.RouteFigures{{Match: "POST /v1/refund", Unprotected: 1}}},
-		"/api/v1/status": admin.Status{Warnings: []admin.Warning{{Code: "restart-pending", Text: "the file has others",
+		"/api/v1/routes": map[string]any{"routes": []operate.RouteFigures{{Match: "POST /v1/refund", Unprotected: 1}}},
+		"/api/v1/status": operate.Status{Warnings: []operate.Warning{{Code: "restart-pending", Text: "the file has others",
 			Mend: "Restart."}}}})
 	args := patientWith(t, strings.Replace(healthy, "127.0.0.1:1", strings.TrimPrefix(at, "http://"), 1))
 	status, out, errs := ran(t, args...)

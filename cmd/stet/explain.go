@@ -7,9 +7,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/docs/problems"
 	"github.com/stet-dev/stet/internal/spell"
+	"github.com/stet-dev/stet/operate"
 )
 
 type explainCmd struct {
@@ -36,9 +36,9 @@ func sections(file string) (all []meaning) {
 }
 
 // warned is what a check has found, with what to do about it.
-func warned(check, text string) admin.Warning {
+func warned(check, text string) operate.Warning {
 	_, todo := halves(check, "check")
-	return admin.Warning{Code: check, Text: text, Mend: todo}
+	return operate.Warning{Code: check, Text: text, Mend: todo}
 }
 
 // halves are what a word of a kind means, and what to do about it: the line of its explanation that

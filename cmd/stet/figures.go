@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"maps"
 
-	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 )
 
 type routesCmd struct {
@@ -21,12 +21,12 @@ func (c *routesCmd) Run(w *world, a *api) error {
 }
 
 var routeList = listOf("routes", 8, "route mode new replay mismatches unprotected others shadow match",
-	map[string]func(*admin.RouteFigures) any{
-		"route":  func(r *admin.RouteFigures) any { return cmp.Or(r.Route, r.Match, "(no route)") },
-		"new":    func(r *admin.RouteFigures) any { return r.Results["new"] },
-		"replay": func(r *admin.RouteFigures) any { return r.Results["replay"] },
-		"others": func(r *admin.RouteFigures) any { return others(r.Results) },
-		"shadow": func(r *admin.RouteFigures) any { return counted(r.Shadow) },
+	map[string]func(*operate.RouteFigures) any{
+		"route":  func(r *operate.RouteFigures) any { return cmp.Or(r.Route, r.Match, "(no route)") },
+		"new":    func(r *operate.RouteFigures) any { return r.Results["new"] },
+		"replay": func(r *operate.RouteFigures) any { return r.Results["replay"] },
+		"others": func(r *operate.RouteFigures) any { return others(r.Results) },
+		"shadow": func(r *operate.RouteFigures) any { return counted(r.Shadow) },
 	})
 
 // others are the results besides the two that have a column.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 )
 
 // asked returns a document of the admin API.
@@ -40,16 +41,16 @@ func TestGatewayTellsItsFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.status(http.DefaultClient.Do(req))
-	var routes []admin.RouteFigures
+	var routes []operate.RouteFigures
 	until(t, "the figures are told", func() bool {
-		routes = asked[struct{ Routes []admin.RouteFigures }](r, "/api/v1/routes").Routes
+		routes = asked[struct{ Routes []operate.RouteFigures }](r, "/api/v1/routes").Routes
 		return routes[0].Mismatches == 1 && routes[1].Unprotected == 1
 	})
 	if x := routes[0]; x.Match != "POST /x" || x.Mode != "required" || x.Results["new"] != 2 || x.Results["replay"] != 1 ||
 		x.Results["conflict"] != 1 {
 		t.Errorf("%+v", x)
 	}
-	s := asked[admin.Status](r, "/api/v1/status")
+	s := asked[operate.Status](r, "/api/v1/status")
 	if s.Title != "eu-1" || !s.Store.OK || !strings.HasPrefix(s.Store.Name, "sqlite:") || s.Store.P99MS <= 0 ||
 		s.Cache == nil || !s.Cache.OK || len(s.Warnings) != 0 {
 		t.Errorf("%+v, %+v, %+v", s, s.Store, s.Cache)
@@ -64,11 +65,11 @@ func TestGatewayTellsItsFigures(t *testing.T) {
 	}
 	defer local.close()
 	until(t, "the figures are in the store", func() bool {
-		var doc struct{ Gateways []admin.Gateway }
+		var doc struct{ Gateways []operate.Gateway }
 		if err := local.Get(t.Context(), "/api/v1/gateways", &doc); err != nil {
 			t.Fatal(err)
 		}
-		if s := asked[admin.Status](r, "/api/v1/status"); len(s.Gateways) != 1 || len(doc.Gateways) != 1 || doc.Gateways[0].Name != s.Gateways[0].Name {
+		if s := asked[operate.Status](r, "/api/v1/status"); len(s.Gateways) != 1 || len(doc.Gateways) != 1 || doc.Gateways[0].Name != s.Gateways[0].Name {
 			return false // it has no record yet, and no name
 		}
 		return doc.Gateways[0].State == "ready"
@@ -99,7 +100,7 @@ func TestPendingSettings(t *testing.T) {
 	if s := of("log_level"); s.Value != "warn" || s.Pending != "" {
 		t.Errorf("%+v", s)
 	}
-	s := asked[admin.Status](r, "/api/v1/status")
+	s := asked[operate.Status](r, "/api/v1/status")
 	if s.Title != "eu-2" || len(s.Warnings) != 1 || s.Warnings[0].Code != "restart-pending" ||
 		!strings.Contains(s.Warnings[0].Text, "store.dsn") {
 		t.Errorf("%+v", s)
@@ -108,7 +109,7 @@ func TestPendingSettings(t *testing.T) {
 	if s := of("store.dsn"); s.Pending == "" {
 		t.Errorf("%+v", s)
 	}
-	if r.reload(text); of("store.dsn").Pending != "" || len(asked[admin.Status](r, "/api/v1/status").Warnings) != 0 {
+	if r.reload(text); of("store.dsn").Pending != "" || len(asked[operate.Status](r, "/api/v1/status").Warnings) != 0 {
 		t.Errorf("%+v", of("store.dsn"))
 	}
 }

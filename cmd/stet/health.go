@@ -5,6 +5,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/store/breakerstore"
 	"github.com/stet-dev/stet/store/tierstore"
 )
@@ -12,7 +13,7 @@ import (
 // told is what operators are told of the configuration in force.
 type told struct {
 	settings []admin.Setting
-	warnings []admin.Warning
+	warnings []operate.Warning
 }
 
 // tell makes it.
@@ -33,9 +34,9 @@ func (a *app) tell() {
 }
 
 // health says how store and cache answer this gateway.
-func (a *app) health() (store admin.Health, cache *admin.Health) {
+func (a *app) health() (store operate.Health, cache *operate.Health) {
 	calls := a.board.Calls()
-	store = admin.Health{Name: storeName(a.started), P50MS: calls.P50.Seconds() * 1e3, P99MS: calls.P99.Seconds() * 1e3}
+	store = operate.Health{Name: storeName(a.started), P50MS: calls.P50.Seconds() * 1e3, P99MS: calls.P99.Seconds() * 1e3}
 	breaker, guarded := stet.As[*breakerstore.Store](a.store.Store)
 	switch lost := a.watch.unready(); {
 	case lost != "":
@@ -49,7 +50,7 @@ func (a *app) health() (store admin.Health, cache *admin.Health) {
 	store.OK = store.Why == ""
 	if tier, ok := stet.As[*tierstore.Store](a.store.Store); ok {
 		paused := tier.Paused()
-		cache = &admin.Health{Name: "cache", OK: !paused,
+		cache = &operate.Health{Name: "cache", OK: !paused,
 			Why: given(paused, "it failed just now, and is left alone for a moment")}
 	}
 	return store, cache

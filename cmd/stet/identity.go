@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 )
 
 type storeCmds struct {
@@ -19,7 +19,7 @@ type storeShowCmd struct {
 }
 
 func (c *storeShowCmd) Run(w *world, a *api) error {
-	s, err := shown(w, a, "/api/v1/store", c.JSON, func(s *admin.StoreIdentity, w *world) error {
+	s, err := shown(w, a, "/api/v1/store", c.JSON, func(s *operate.StoreIdentity, w *world) error {
 		return pairs(w.stdout, "id", s.ID, "mark", strconv.FormatInt(s.Mark, 10), "made", w.when(s.MadeAt), "replaces", strings.Join(s.Replaces, ", "),
 			"known", given(s.Foreign, known(s)), "foreign", given(s.Foreign, s.Why))
 	})
@@ -31,7 +31,7 @@ func (c *storeShowCmd) Run(w *world, a *api) error {
 }
 
 // known is the store that has to be there.
-func known(s *admin.StoreIdentity) string {
+func known(s *operate.StoreIdentity) string {
 	return fmt.Sprintf("%s at mark %d", s.Known.ID, s.Known.Mark)
 }
 
@@ -57,7 +57,7 @@ func (c *storeAcceptCmd) Run(w *world, a *api) error {
 	if err := c.sure(w, fmt.Sprintf("accept the store %s as it is", strconv.Quote(*c.ID))); err != nil {
 		return err
 	}
-	if _, err := a.AcceptStore(w.ctx, admin.Acceptance{Reason: c.Reason, Evidence: c.Evidence, ID: *c.ID}); err != nil {
+	if _, err := a.AcceptStore(w.ctx, operate.Acceptance{Reason: c.Reason, Evidence: c.Evidence, ID: c.ID}); err != nil {
 		return a.told(err)
 	}
 	return c.done(w, 1)

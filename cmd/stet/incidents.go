@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin/adminclient"
+	"github.com/stet-dev/stet/operate"
 )
 
 type incidentsCmds struct {
@@ -25,19 +26,19 @@ type incidentsListCmd struct {
 func (c *incidentsListCmd) check(*world) error { return incidentList.check(&c.printed) }
 
 func (c *incidentsListCmd) Run(w *world, a *api) error {
-	path := adminclient.IncidentQuery{Scope: c.Scope, Route: c.Route, With: c.With}.Path()
+	path := adminclient.IncidentsPath(operate.IncidentQuery{Scope: stet.Scope(c.Scope), Route: c.Route, With: c.With})
 	return incidentList.whole(w, a, path, &c.printed, "no outcome is unknown")
 }
 
 var incidentList = listOf("incidents", 10, "incident since count cause route owner dead asking settled with snoozed "+
-	"late probes", map[string]func(*admin.Incident) any{
-	"count":   func(i *admin.Incident) any { return atLeast(i.Count, i.More) },
-	"dead":    func(i *admin.Incident) any { return number(i.Dead) },
-	"asking":  func(i *admin.Incident) any { return askers(&i.Asking) },
-	"with":    func(i *admin.Incident) any { return strings.Join(i.With, ", ") },
-	"snoozed": func(i *admin.Incident) any { return number(i.Snoozed) },
-	"late":    func(i *admin.Incident) any { return number(i.Late) },
-	"probes":  func(i *admin.Incident) any { return counted(i.Probes) },
+	"late probes", map[string]func(*operate.Incident) any{
+	"count":   func(i *operate.Incident) any { return atLeast(i.Count, i.More) },
+	"dead":    func(i *operate.Incident) any { return number(i.Dead) },
+	"asking":  func(i *operate.Incident) any { return askers(&i.Asking) },
+	"with":    func(i *operate.Incident) any { return strings.Join(i.With, ", ") },
+	"snoozed": func(i *operate.Incident) any { return number(i.Snoozed) },
+	"late":    func(i *operate.Incident) any { return number(i.Late) },
+	"probes":  func(i *operate.Incident) any { return counted(i.Probes) },
 })
 
 // atLeast is a number of which there may be more.
@@ -53,7 +54,7 @@ type incidentsShowCmd struct {
 func (c *incidentsShowCmd) check(*world) error { return memberList.check(&c.printed) }
 
 func (c *incidentsShowCmd) Run(w *world, a *api) error {
-	_, err := shown(w, a, adminclient.IncidentPath(c.ID), c.JSON, func(i *admin.Incident, w *world) error {
+	_, err := shown(w, a, adminclient.IncidentPath(c.ID), c.JSON, func(i *operate.Incident, w *world) error {
 		_ = pairs(w.stdout, "incident", i.ID, "cause", i.Cause, "route", i.Route, "owner", i.Owner,
 			"since", w.when(i.Since), "unknown", atLeast(i.Count, i.More), "dead letters", number(i.Dead),
 			"snoozed", number(i.Snoozed), "late answers", number(i.Late), "last probes", counted(i.Probes),
@@ -76,7 +77,7 @@ func noSuchIncident(err error) error {
 }
 
 // timesAsked says how often clients asked, and when last.
-func timesAsked(a *admin.Asking, w *world) string {
+func timesAsked(a *operate.Asking, w *world) string {
 	if a.Count == 0 {
 		return strings.TrimPrefix(askers(a), "-")
 	}
@@ -84,7 +85,7 @@ func timesAsked(a *admin.Asking, w *world) string {
 }
 
 // askers is how often clients asked, as far as it is known.
-func askers(a *admin.Asking) string {
+func askers(a *operate.Asking) string {
 	switch {
 	case a == nil:
 		return ""

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/operate"
 )
 
 var update = flag.Bool("update", false, "write testdata/json anew")
@@ -70,25 +71,25 @@ var jsonCommands = map[string][]string{
 
 // jsonDocuments are those of the API, by the beginning of their path; the longest counts.
 var jsonDocuments = map[string]any{
-	"/api/v1/keys":                 listWith[admin.Record]("keys"),
-	"/api/v1/keys/":                full[admin.Record](),
-	"/api/v1/find":                 full[admin.Search](),
-	"/api/v1/incidents":            listWith[admin.Incident]("incidents"),
-	"/api/v1/incidents/":           full[admin.Incident](),
-	"/api/v1/routes":               listWith[admin.RouteFigures]("routes"),
-	"/api/v1/outbox":               listWith[admin.Message]("messages"),
-	"/api/v1/outbox/":              full[admin.Message](),
-	"/api/v1/audit":                listWith[admin.Entry]("entries"),
-	"/api/v1/audit/erase":          full[admin.Erased](),
+	"/api/v1/keys":                 listWith[operate.Record]("keys"),
+	"/api/v1/keys/":                full[operate.Record](),
+	"/api/v1/find":                 full[operate.Search](),
+	"/api/v1/incidents":            listWith[operate.Incident]("incidents"),
+	"/api/v1/incidents/":           full[operate.Incident](),
+	"/api/v1/routes":               listWith[operate.RouteFigures]("routes"),
+	"/api/v1/outbox":               listWith[operate.Message]("messages"),
+	"/api/v1/outbox/":              full[operate.Message](),
+	"/api/v1/audit":                listWith[operate.Entry]("entries"),
+	"/api/v1/audit/erase":          full[operate.Erased](),
 	"/api/v1/whoami":               full[admin.Whoami](),
-	"/api/v1/store":                full[admin.StoreIdentity](),
-	"/api/v1/status":               full[admin.Status](),
+	"/api/v1/store":                full[operate.StoreIdentity](),
+	"/api/v1/status":               full[operate.Status](),
 	"/api/v1/bulk":                 map[string]string{"job": "bulk_1"},
-	"/api/v1/bulk/":                full[admin.Job](),
-	"/api/v1/bulk/count":           full[admin.Count](),
+	"/api/v1/bulk/":                full[operate.Job](),
+	"/api/v1/bulk/count":           full[operate.Count](),
 	"/api/v1/bulk/bulk_1/report":   full[bulk.Failure](),
-	"/api/v1/keys/k/probe":         full[admin.Probed](),
-	"/api/v1/keys/default/k/probe": full[admin.Probed](),
+	"/api/v1/keys/k/probe":         full[operate.Probed](),
+	"/api/v1/keys/default/k/probe": full[operate.Probed](),
 }
 
 // Every command with --json prints what it printed before: programs read it.
@@ -112,9 +113,9 @@ func TestJSONContract(t *testing.T) {
 			}
 		}
 		if r.URL.Query().Get("limit") == "1000" && longest == "/api/v1/keys" { // tail prints what has another version
-			record := full[admin.Record]()
+			record := full[operate.Record]()
 			record.Version = versions.Add(1)
-			doc = map[string]any{"keys": []admin.Record{record}, "next_cursor": ""}
+			doc = map[string]any{"keys": []operate.Record{record}, "next_cursor": ""}
 		}
 		_ = json.NewEncoder(w).Encode(doc) // the client is gone
 	}))

@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/adminclient"
+	"github.com/stet-dev/stet/operate"
 )
 
 type keysCmds struct {
@@ -35,7 +35,7 @@ type keysCmds struct {
 }
 
 // record is what a record's document is read for; --json prints the document itself.
-type record admin.Record
+type record operate.Record
 
 // filter selects records.
 type filter struct {
@@ -51,8 +51,8 @@ type filter struct {
 }
 
 // query is the filter, as the API takes it.
-func (f *filter) query() adminclient.Query {
-	return adminclient.Query{Filter: admin.Filter{State: f.State, Scope: stet.Scope(f.Scope), Route: f.Route,
+func (f *filter) query() operate.RecordQuery {
+	return operate.RecordQuery{Filter: operate.Filter{State: f.State, Scope: stet.Scope(f.Scope), Route: f.Route,
 		Path: f.Path, Method: f.Method, Cause: f.Cause, Trace: f.Trace, Escalated: f.Dead, OlderThan: f.OlderThan.Seconds()}}
 }
 
@@ -62,9 +62,11 @@ type sorted struct {
 	Oldest bool `help:"List the oldest first."`
 }
 
-func (s *sorted) query() adminclient.Query {
+func (s *sorted) query() operate.RecordQuery {
 	q := s.filter.query()
-	q.Oldest = s.Oldest
+	if s.Oldest {
+		q.Sort = "oldest"
+	}
 	return q
 }
 
@@ -89,11 +91,11 @@ const recordColumns = "id state status attempt created scope route cause dead up
 	"path owner probes took trace version basis"
 
 // ofRecord are the columns of records that are not as in the document, also those of [memberList].
-var ofRecord = map[string]func(*admin.Record) any{
-	"status": func(r *admin.Record) any { return number(r.Status) },
-	"dead":   func(r *admin.Record) any { return given(r.Escalated, "dead") },
-	"took":   func(r *admin.Record) any { return took(r.TookMS) },
-	"asked":  func(r *admin.Record) any { return askers(r.Asking) },
+var ofRecord = map[string]func(*operate.Record) any{
+	"status": func(r *operate.Record) any { return number(r.Status) },
+	"dead":   func(r *operate.Record) any { return given(r.Escalated, "dead") },
+	"took":   func(r *operate.Record) any { return took(r.TookMS) },
+	"asked":  func(r *operate.Record) any { return askers(r.Asking) },
 }
 
 type keysShowCmd struct {
@@ -105,7 +107,7 @@ type keysShowCmd struct {
 }
 
 func (c *keysShowCmd) Run(w *world, a *api) error {
-	path := c.name().Path() + given(c.Reveal, adminclient.Revealing(c.Reason))
+	path := adminclient.RecordPath(c.name()) + given(c.Reveal, adminclient.Revealing(c.Reason))
 	_, err := shown(w, a, path, c.JSON, func(r *record, w *world) error {
 		if err := r.show(w); err != nil || r.State != "unknown" {
 			return err
@@ -169,7 +171,7 @@ func (r *record) next(where string) string {
 const deadLetter = "yes: it is not probed any more; stet keys probe asks again, stet keys resolve ends it"
 
 // response is the stored response as a client gets it.
-func response(r *admin.Response) []byte {
+func response(r *operate.Response) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "\n%d\n", r.Status)
 	for _, name := range sortedKeys(r.Headers) {

@@ -11,10 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/adminclient"
 	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/internal/rest"
+	"github.com/stet-dev/stet/operate"
 )
 
 // selected are the records of a job.
@@ -25,7 +25,7 @@ type selected struct {
 }
 
 // job changes what is selected: it counts, asks, starts, watches and reports.
-func (s *selected) job(w *world, a *api, c *confirmed, o admin.Order, lookAt string) error {
+func (s *selected) job(w *world, a *api, c *confirmed, o operate.Order, lookAt string) error {
 	o.Limit = s.Limit
 	n, err := s.count(w, a, &o)
 	if err != nil {
@@ -51,16 +51,15 @@ func (s *selected) job(w *world, a *api, c *confirmed, o admin.Order, lookAt str
 }
 
 // count counts what the order is about, which it fills in.
-func (s *selected) count(w *world, a *api, o *admin.Order) (n admin.Count, err error) {
+func (s *selected) count(w *world, a *api, o *operate.Order) (n operate.Count, err error) {
 	switch {
 	case len(o.IDs) > 0:
-		return admin.Count{Matching: len(o.IDs)}, nil
+		return operate.Count{Matching: len(o.IDs)}, nil
 	case s.Incident == "":
-		q := s.query()
-		o.Filter = q.Parameters()
+		o.Filter = adminclient.Parameters(s.query())
 		return a.Count(w.ctx, o.Selection)
 	}
-	var i admin.Incident
+	var i operate.Incident
 	if err := a.Get(w.ctx, adminclient.IncidentPath(s.Incident), &i); err != nil {
 		return n, noSuchIncident(err)
 	}
@@ -80,7 +79,7 @@ func (s *selected) count(w *world, a *api, o *admin.Order) (n admin.Count, err e
 }
 
 // bulkText says what is about to happen.
-func bulkText(n *admin.Count, action bulk.Action, limit int) string {
+func bulkText(n *operate.Count, action bulk.Action, limit int) string {
 	number := plural(n.Matching, "record")
 	if limit > 0 && limit < n.Matching {
 		number = fmt.Sprintf("%d of %s", limit, number)
@@ -114,7 +113,7 @@ type watch struct {
 	json   bool
 	lookAt string
 
-	last admin.Job
+	last operate.Job
 	told time.Time
 	bar  bool // the last line of the terminal is a bar
 }
@@ -237,7 +236,7 @@ func (v *watch) whyLeft() string {
 
 // reasons prints the records that could not be changed or were left for a reason, as far as they
 // are named.
-func reasons(out io.Writer, j *admin.Job) {
+func reasons(out io.Writer, j *operate.Job) {
 	failed := 0
 	for _, f := range j.Errors {
 		fmt.Fprintf(out, "%s in %s: %s\n", visible(f.ID), visible(string(f.Scope)), visible(f.Detail))

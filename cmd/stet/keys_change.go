@@ -10,9 +10,8 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/stet-dev/stet/admin"
-	"github.com/stet-dev/stet/admin/adminclient"
 	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/operate"
 )
 
 // change is what every command that changes records needs.
@@ -101,8 +100,8 @@ func (c *chosen) check(*world) error {
 
 // each changes the named record by act, or all that match by a job. warning is printed before the
 // question about a single record.
-func (c *chosen) each(w *world, a *api, o admin.Order, warning string,
-	act func(record adminclient.Name, c admin.Change) error) error {
+func (c *chosen) each(w *world, a *api, o operate.Order, warning string,
+	act func(record operate.Name, c operate.Change) error) error {
 	if c.Key != "" {
 		what := string(o.Action) + " " + visible(c.Key)
 		return (&one{&c.change, &named{Key: c.Key, Scope: c.Scope}, c.pinned, what, warning}).do(w, a, act)
@@ -123,11 +122,11 @@ func (c *keysReleaseCmd) check(*world) error {
 }
 
 func (c *keysReleaseCmd) Run(w *world, a *api) error {
-	o := admin.Order{Selection: admin.Selection{Action: bulk.Release}, Evidence: c.Evidence, Now: c.Now,
+	o := operate.Order{Selection: operate.Selection{Action: bulk.Release}, Evidence: c.Evidence, Now: c.Now,
 		Override: c.Override}
-	return c.each(w, a, o, underWay, func(record adminclient.Name, at admin.Change) error {
+	return c.each(w, a, o, underWay, func(record operate.Name, at operate.Change) error {
 		at.Evidence = c.Evidence
-		doc := admin.Resolution{Change: at, Now: c.Now, Override: c.Override, Voided: c.Voided}
+		doc := operate.Resolution{Change: at, Now: c.Now, Override: c.Override, Voided: c.Voided}
 		return errorOf(a.Release(w.ctx, record, doc))
 	})
 }
@@ -135,6 +134,6 @@ func (c *keysReleaseCmd) Run(w *world, a *api) error {
 type keysDeleteCmd struct{ chosen }
 
 func (c *keysDeleteCmd) Run(w *world, a *api) error {
-	return c.each(w, a, admin.Order{Selection: admin.Selection{Action: bulk.Delete}}, "",
-		func(record adminclient.Name, at admin.Change) error { return a.Delete(w.ctx, record, at) })
+	return c.each(w, a, operate.Order{Selection: operate.Selection{Action: bulk.Delete}}, "",
+		func(record operate.Name, at operate.Change) error { return a.Delete(w.ctx, record, at) })
 }

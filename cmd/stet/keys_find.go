@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/adminclient"
+	"github.com/stet-dev/stet/operate"
 )
 
 type keysFindCmd struct {
@@ -20,7 +20,7 @@ func (c *keysFindCmd) check(*world) error { return foundList.check(&c.printed) }
 
 func (c *keysFindCmd) Run(w *world, a *api) error {
 	path := adminclient.FindPath(c.Name, c.Scope)
-	s, err := shown(w, a, path, c.JSON, func(s *admin.Search, w *world) error {
+	s, err := shown(w, a, path, c.JSON, func(s *operate.Search, w *world) error {
 		if len(s.Found) == 0 {
 			return nil
 		}
@@ -45,8 +45,8 @@ func (c *keysFindCmd) Run(w *world, a *api) error {
 }
 
 // foundList are the columns of records, and by what each was found.
-var foundList = list[admin.Found]{"found",
-	append([]column[admin.Found]{{"by", func(f *admin.Found) any { return f.By }}},
-		each(keysList.columns, func(c *column[admin.Record]) column[admin.Found] {
-			return column[admin.Found]{c.name, func(f *admin.Found) any { return c.of(&f.Key) }}
+var foundList = list[operate.Found]{"found",
+	append([]column[operate.Found]{{"by", func(f *operate.Found) any { return f.By }}},
+		each(keysList.columns, func(c *column[operate.Record]) column[operate.Found] {
+			return column[operate.Found]{c.name, func(f *operate.Found) any { return c.of(&f.Key) }}
 		})...), keysList.usual + 1}

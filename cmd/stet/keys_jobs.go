@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/adminclient"
 	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/operate"
 )
 
 type bulkCmds struct {
@@ -117,10 +117,10 @@ func noSuchJob(err error) error {
 }
 
 var jobsList = listOf("jobs", 10, "job action state total done failed left created who reason filter evidence updated "+
-	"completed", map[string]func(*admin.Job) any{"filter": func(j *admin.Job) any { return filterText(&j.Filter) }})
+	"completed", map[string]func(*operate.Job) any{"filter": func(j *operate.Job) any { return filterText(&j.Filter) }})
 
 // showJob prints what there is, a line each.
-func showJob(j *admin.Job, w *world) error {
+func showJob(j *operate.Job, w *world) error {
 	err := pairs(w.stdout, "job", j.Job, "action", string(j.Action), "filter", filterText(&j.Filter),
 		"state", string(j.State), "total", fmt.Sprint(j.Total), "done", fmt.Sprint(j.Done), "failed", fmt.Sprint(j.Failed),
 		"left", fmt.Sprint(j.Left), "who", visible(j.Who), "reason", visible(j.Reason), "evidence", j.Evidence,
@@ -130,7 +130,7 @@ func showJob(j *admin.Job, w *world) error {
 }
 
 // filterText is the filter in the words of the API.
-func filterText(f *admin.Filter) string {
+func filterText(f *operate.Filter) string {
 	doc, err := json.Marshal(f)
 	if err != nil {
 		return "-"

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/operate"
 )
 
 // picked are the records of a job, by a filter, an incident or their ids.
@@ -40,7 +40,7 @@ func (p *picked) check(*world) error {
 }
 
 // start has an order carried out for what is selected.
-func (p *picked) start(w *world, a *api, action bulk.Action, o admin.Order) error {
+func (p *picked) start(w *world, a *api, action bulk.Action, o operate.Order) error {
 	o.Action, o.IDs = action, p.IDs
 	return p.job(w, a, &p.confirmed, o, p.lookAt())
 }
@@ -52,7 +52,7 @@ type bulkResolveCmd struct {
 }
 
 func (c *bulkResolveCmd) Run(w *world, a *api) error {
-	return c.start(w, a, bulk.Resolve, admin.Order{Reason: c.Reason, Evidence: c.Evidence})
+	return c.start(w, a, bulk.Resolve, operate.Order{Reason: c.Reason, Evidence: c.Evidence})
 }
 
 type bulkProbeCmd struct {
@@ -61,7 +61,7 @@ type bulkProbeCmd struct {
 }
 
 func (c *bulkProbeCmd) Run(w *world, a *api) error {
-	return c.start(w, a, bulk.Probe, admin.Order{Reason: c.Reason})
+	return c.start(w, a, bulk.Probe, operate.Order{Reason: c.Reason})
 }
 
 type bulkSnoozeCmd struct {
@@ -77,7 +77,7 @@ func (c *bulkSnoozeCmd) check(*world) error {
 }
 
 func (c *bulkSnoozeCmd) Run(w *world, a *api) error {
-	return c.start(w, a, bulk.Snooze, admin.Order{Reason: c.Reason, Until: time.Now().Add(c.For)})
+	return c.start(w, a, bulk.Snooze, operate.Order{Reason: c.Reason, Until: time.Now().Add(c.For)})
 }
 
 type bulkHandCmd struct {
@@ -87,5 +87,5 @@ type bulkHandCmd struct {
 }
 
 func (c *bulkHandCmd) Run(w *world, a *api) error {
-	return c.start(w, a, bulk.Hand, admin.Order{To: c.To, Note: c.Note})
+	return c.start(w, a, bulk.Hand, operate.Order{To: c.To, Note: c.Note})
 }

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/stet-dev/stet/admin"
-	"github.com/stet-dev/stet/admin/adminclient"
 	"github.com/stet-dev/stet/internal/tag"
+	"github.com/stet-dev/stet/operate"
 )
 
 // named is the record that a command is about.
@@ -18,11 +17,11 @@ type named struct {
 
 // name is the record's for the API: an id is enough, and a key is in the scope default where no
 // other is given.
-func (n *named) name() adminclient.Name {
+func (n *named) name() operate.Name {
 	if n.byID() {
-		return adminclient.Name{Key: n.Key}
+		return operate.Name{Key: n.Key}
 	}
-	return adminclient.Name{Scope: cmp.Or(n.Scope, "default"), Key: n.Key}
+	return operate.Name{Scope: cmp.Or(n.Scope, "default"), Key: n.Key}
 }
 
 // byID reports whether the record is named by its id alone.
@@ -58,6 +57,10 @@ func (p *pinned) check(*world) error {
 		"--if-basis: %q is no basis; it has 16 hex digits, as stet keys show --json shows it", p.IfBasis)
 }
 
+func (p *pinned) condition() operate.Condition {
+	return operate.Condition{Version: operate.Version(p.IfVersion), Basis: operate.Basis(p.IfBasis)}
+}
+
 func isBasis(text string) bool { return isID("k_" + text) }
 
 // one is the change of one record.
@@ -71,7 +74,7 @@ type one struct {
 
 // do asks for confirmation, unless --yes was given, and acts. The question shows the record, and
 // the change applies only to what was shown.
-func (o *one) do(w *world, a *api, act func(record adminclient.Name, c admin.Change) error) error {
+func (o *one) do(w *world, a *api, act func(record operate.Name, c operate.Change) error) error {
 	if !o.Yes {
 		found, err := a.Record(w.ctx, o.record.name())
 		if err != nil {
@@ -89,7 +92,7 @@ func (o *one) do(w *world, a *api, act func(record adminclient.Name, c admin.Cha
 		}
 		o.at.IfBasis = cmp.Or(o.at.IfBasis, r.Basis)
 	}
-	c := admin.Change{Reason: o.Reason, Version: o.at.IfVersion, Basis: o.at.IfBasis}
+	c := operate.Change{Reason: o.Reason, Condition: o.at.condition()}
 	if err := act(o.record.name(), c); err != nil {
 		return o.record.missing(err)
 	}
@@ -147,7 +150,7 @@ func (r *record) around(w *world) []string {
 }
 
 // released says whether a record may be released, by whom, and why.
-func released(r *admin.Release, w *world) string {
+func released(r *operate.Release, w *world) string {
 	switch {
 	case r == nil:
 		return ""

@@ -7,8 +7,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/adminclient"
+	"github.com/stet-dev/stet/operate"
 )
 
 type keysResolveCmd struct {
@@ -59,7 +59,7 @@ func (c *keysResolveCmd) Run(w *world, a *api) error {
 	case c.NotExecuted:
 		o.warning = underWay
 	}
-	err = o.do(w, a, func(record adminclient.Name, at admin.Change) error {
+	err = o.do(w, a, func(record operate.Name, at operate.Change) error {
 		at.Evidence = doc.Evidence
 		doc.Change = at
 		return errorOf(a.Resolve(w.ctx, record, doc))
@@ -74,8 +74,8 @@ func (c *keysResolveCmd) Run(w *world, a *api) error {
 	return failf(exitError, "it has no late answer; stet keys resolve --completed --status N gives retries one of yours")
 }
 
-func (c *keysResolveCmd) document() (admin.Resolution, error) {
-	doc := admin.Resolution{Change: admin.Change{Evidence: c.Evidence}, Outcome: "not-executed", Now: c.Now,
+func (c *keysResolveCmd) document() (operate.Resolution, error) {
+	doc := operate.Resolution{Change: operate.Change{Evidence: c.Evidence}, Outcome: "not-executed", Now: c.Now,
 		Override: c.Override, Voided: c.Voided}
 	switch {
 	case c.Completed == c.NotExecuted:
@@ -90,7 +90,7 @@ func (c *keysResolveCmd) document() (admin.Resolution, error) {
 		return doc, failf(exitUsage, "--status has to be the status that retries get, 200 to 599")
 	}
 	headers := http.Header{}
-	doc.Outcome, doc.Status, doc.Headers = "completed", c.Status, headers
+	doc.Outcome, doc.Status, doc.Headers = "completed", &c.Status, headers
 	for _, line := range c.Header {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok || name == "" {
@@ -110,11 +110,11 @@ func (c *keysResolveCmd) document() (admin.Resolution, error) {
 
 // known is what the flags say, with --as what is known of the record says. A probe that found no
 // trace says that it did not happen, which is for a release.
-func (c *keysResolveCmd) known(w *world, a *api) (admin.Resolution, error) {
+func (c *keysResolveCmd) known(w *world, a *api) (operate.Resolution, error) {
 	if c.As == "" {
 		return c.document()
 	}
-	doc := admin.Resolution{Change: admin.Change{Evidence: c.Evidence}, As: c.As}
+	doc := operate.Resolution{Change: operate.Change{Evidence: c.Evidence}, As: c.As}
 	if c.As != lastProbe {
 		return doc, nil
 	}

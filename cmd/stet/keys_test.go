@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/flow"
+	"github.com/stet-dev/stet/operate"
 )
 
 // A record of a flow says where its runs came to, and when.
 func TestShowOfAFlow(t *testing.T) {
 	at := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
-	r := record(admin.Record{ID: "k_1", State: "running", Point: "charge\x1b",
+	r := record(operate.Record{ID: "k_1", State: "running", Point: "charge\x1b",
 		Points: []flow.Point{{Name: "reserve", At: at}, {Name: "charge\x1b", At: at.Add(2 * time.Second)}}})
 	var out bytes.Buffer
 	if err := r.show(&world{stdout: &out}); err != nil {

@@ -5,8 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stet-dev/stet/admin"
-	"github.com/stet-dev/stet/admin/adminclient"
+	"github.com/stet-dev/stet/operate"
 )
 
 // unasked are the flags of a command that asks no question, because it changes nothing by itself.
@@ -40,7 +39,7 @@ type keysProbeCmd struct {
 }
 
 func (c *keysProbeCmd) Run(w *world, a *api) error {
-	r, err := a.Probe(w.ctx, c.name(), admin.Question{Reason: c.Reason, Version: c.IfVersion, Basis: c.IfBasis})
+	r, err := a.Probe(w.ctx, c.name(), operate.Question{Reason: c.Reason, Condition: c.condition()})
 	if err != nil {
 		return c.missing(err)
 	}
@@ -68,8 +67,8 @@ type keysExtendCmd struct {
 
 func (c *keysExtendCmd) Run(w *world, a *api) error {
 	o := one{&c.change, &c.named, c.pinned, fmt.Sprintf("keep %s for %s from now", visible(c.Key), c.For), ""}
-	return o.do(w, a, func(record adminclient.Name, at admin.Change) error {
-		return errorOf(a.Extend(w.ctx, record, admin.Extension{Change: at, Seconds: c.For.Seconds()}))
+	return o.do(w, a, func(record operate.Name, at operate.Change) error {
+		return errorOf(a.Extend(w.ctx, record, operate.Extension{Change: at, Seconds: c.For.Seconds()}))
 	})
 }
 
@@ -85,8 +84,7 @@ func (c *keysNoteCmd) check(*world) error {
 }
 
 func (c *keysNoteCmd) Run(w *world, a *api) error {
-	doc, err := a.Note(w.ctx, c.name(), admin.Remark{Reason: c.Reason, Evidence: c.Evidence, Version: c.IfVersion,
-		Basis: c.IfBasis})
+	doc, err := a.Note(w.ctx, c.name(), operate.Remark{Reason: c.Reason, Evidence: c.Evidence, Condition: c.condition()})
 	return c.told(w, &doc, "noted", c.missing(err))
 }
 
@@ -104,8 +102,7 @@ func (c *keysSnoozeCmd) check(*world) error {
 
 func (c *keysSnoozeCmd) Run(w *world, a *api) error {
 	seconds, text := c.For.Seconds(), "woken"
-	doc, err := a.Snooze(w.ctx, c.name(), admin.Snoozing{For: &seconds, Reason: c.Reason, Version: c.IfVersion,
-		Basis: c.IfBasis})
+	doc, err := a.Snooze(w.ctx, c.name(), operate.Snoozing{For: &seconds, Reason: c.Reason, Condition: c.condition()})
 	if doc.Snooze != nil {
 		text = "snoozed until " + instant(doc.Snooze.Until)
 	}
@@ -119,6 +116,6 @@ type keysHandCmd struct {
 }
 
 func (c *keysHandCmd) Run(w *world, a *api) error {
-	doc, err := a.Hand(w.ctx, c.name(), admin.Handing{To: c.To, Note: c.Note, Version: c.IfVersion, Basis: c.IfBasis})
+	doc, err := a.Hand(w.ctx, c.name(), operate.Handing{To: c.To, Note: c.Note, Condition: c.condition()})
 	return c.told(w, &doc, "handed to "+visible(c.To), c.missing(err))
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/adminclient"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/outbox"
 )
 
@@ -25,7 +25,7 @@ type outboxCmds struct {
 }
 
 // desk is the outbox of an opened store, for its admin API; nil: it has none.
-func desk(o *dsn.Opened, e *stet.Engine) admin.Outbox {
+func desk(o *dsn.Opened, e *stet.Engine) operate.Outbox {
 	if o.DB == nil {
 		return nil
 	}
@@ -51,8 +51,8 @@ func (c *outboxListCmd) check(*world) error {
 }
 
 var outboxList = listOf("messages", 8, "id state attempt created due topic order-key last-error updated name record "+
-	"scope downstream-id bytes=payload_bytes", map[string]func(*admin.Message) any{
-	"last-error": func(m *admin.Message) any {
+	"scope downstream-id bytes=payload_bytes", map[string]func(*operate.Message) any{
+	"last-error": func(m *operate.Message) any {
 		if n := len(m.Errors); n > 0 {
 			return m.Errors[n-1].Error
 		}
@@ -61,7 +61,7 @@ var outboxList = listOf("messages", 8, "id state attempt created due topic order
 })
 
 func (c *outboxListCmd) Run(w *world, a *api) error {
-	return outboxList.print(w, a.Outbox(adminclient.OutboxQuery{State: c.State, Topic: c.Topic, Dead: c.Dead}), &c.paged,
+	return outboxList.print(w, a.Outbox(operate.MessageQuery{State: c.State, Topic: c.Topic, Dead: c.Dead}), &c.paged,
 		"no messages match")
 }
 
@@ -78,7 +78,7 @@ func (c *outboxShowCmd) Run(w *world, a *api) error {
 	return noSuchMessage(errorOf(shown(w, a, path, c.JSON, showMessage)))
 }
 
-func showMessage(m *admin.Message, w *world) error {
+func showMessage(m *operate.Message, w *world) error {
 	meta := ""
 	if len(m.Meta) > 0 {
 		b, err := json.Marshal(m.Meta)
@@ -107,18 +107,18 @@ type settleCmd struct {
 }
 
 func (c *settleCmd) Run(w *world, a *api, k *kong.Context) error {
-	how, seen := k.Selected().Name, admin.Settling{Reason: c.Reason, Version: c.IfVersion}
+	how, seen := k.Selected().Name, operate.Settling{Reason: c.Reason, Version: operate.Version(c.IfVersion)}
 	if seen.Version == "" { // what changes while the operator reads the question is not what was meant
-		var m admin.Message
+		var m operate.Message
 		if err := a.Get(w.ctx, adminclient.MessagePath(c.ID), &m); err != nil {
 			return noSuchMessage(err)
 		}
-		seen.Version = strconv.FormatInt(m.Version, 10)
+		seen.Version = operate.Version(strconv.FormatInt(m.Version, 10))
 	}
 	if err := c.sure(w, fmt.Sprintf("%s message %d", how, c.ID)); err != nil {
 		return err
 	}
-	act := map[string]func(context.Context, int64, admin.Settling) error{"retry": a.Retry, "confirm": a.Confirm, "discard": a.Discard}
+	act := map[string]func(context.Context, int64, operate.Settling) error{"retry": a.Retry, "confirm": a.Confirm, "discard": a.Discard}
 	if err := act[how](w.ctx, c.ID, seen); err != nil {
 		return noSuchMessage(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/gateway"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -206,7 +207,7 @@ func TestRefusedTokens(t *testing.T) { // D03, D11
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := plain(t, admin.New(e, admin.Config{Tokens: []admin.Token{admin.NewToken("sue", aToken, admin.Viewer)}}))
+	at := plain(t, admin.New(e, admin.Config{Tokens: []admin.Token{admin.NewToken("sue", aToken, operate.Viewer)}}))
 	for _, c := range []struct {
 		token, want string
 		args        []string

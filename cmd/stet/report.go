@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/adminclient"
+	"github.com/stet-dev/stet/operate"
 )
 
 type reportCmd struct {
@@ -24,19 +24,19 @@ const kept = 24 * time.Hour
 
 // report is what was told and done since an instant. What is of another time says so in its name.
 type report struct {
-	Since         time.Time            `json:"since"`
-	Until         time.Time            `json:"until"`
-	RequestsSince time.Time            `json:"requests_since"` // a day before until, or since if that is later
-	Requests      admin.Results        `json:"requests"`       // by result
-	Duplicates    int                  `json:"duplicates"`     // of the requests
-	Changes       map[string]int       `json:"changes"`        // of records, by action
-	Who           map[string]int       `json:"who"`            // changes by name
-	Unread        bool                 `json:"unread_now"`     // nothing is known of the next four
-	Unknown       int                  `json:"unknown_now"`
-	Waiting       int                  `json:"waiting_now"`
-	Dead          int                  `json:"dead_letters_now"`
-	Snoozed       int                  `json:"snoozed_now"`
-	Routes        []admin.RouteFigures `json:"routes_of_a_day"` // since their gateways began, at most a day ago
+	Since         time.Time              `json:"since"`
+	Until         time.Time              `json:"until"`
+	RequestsSince time.Time              `json:"requests_since"` // a day before until, or since if that is later
+	Requests      operate.Results        `json:"requests"`       // by result
+	Duplicates    int                    `json:"duplicates"`     // of the requests
+	Changes       map[string]int         `json:"changes"`        // of records, by action
+	Who           map[string]int         `json:"who"`            // changes by name
+	Unread        bool                   `json:"unread_now"`     // nothing is known of the next four
+	Unknown       int                    `json:"unknown_now"`
+	Waiting       int                    `json:"waiting_now"`
+	Dead          int                    `json:"dead_letters_now"`
+	Snoozed       int                    `json:"snoozed_now"`
+	Routes        []operate.RouteFigures `json:"routes_of_a_day"` // since their gateways began, at most a day ago
 }
 
 func (c *reportCmd) Run(w *world, a *api) error {
@@ -58,12 +58,12 @@ func (c *reportCmd) gather(ctx context.Context, a *api) (*report, error) {
 	r := &report{Until: s.At, Since: s.At.Add(-c.Since), RequestsSince: s.At.Add(-min(c.Since, kept)),
 		Changes: map[string]int{}, Who: map[string]int{},
 		Unread: s.Unread, Unknown: s.Unknown, Waiting: s.Waiting, Dead: s.Dead, Snoozed: s.Snoozed}
-	r.Requests = admin.Sum(s.Series, r.RequestsSince)
+	r.Requests = operate.Sum(s.Series, r.RequestsSince)
 	r.Duplicates = r.Requests.Duplicates()
 	if r.Routes, err = a.Routes(ctx); err != nil && !adminclient.Is(err, "not-found") { // a token of some scopes has none
 		return nil, err
 	}
-	for e, err := range a.Audit(adminclient.AuditQuery{Since: r.Since}).All(ctx) {
+	for e, err := range a.Audit(operate.AuditQuery{Since: r.Since}).All(ctx) {
 		if err != nil {
 			return nil, err
 		}

@@ -11,19 +11,19 @@ import (
 	"testing"
 
 	"github.com/stet-dev/stet/admin"
-	"github.com/stet-dev/stet/admin/adminclient"
+	"github.com/stet-dev/stet/operate"
 )
 
 // What is known of a record can be said of it without typing it again: the API takes its answer
 // whole. A probe that found no trace leads to a release. What neither says is refused with what to
 // do.
 func TestResolveAs(t *testing.T) {
-	probe := func(found string, status int) *admin.ProbeAnswer {
-		return &admin.ProbeAnswer{Found: found, Status: status, Evidence: "the probe was answered"}
+	probe := func(found string, status int) *operate.ProbeAnswer {
+		return &operate.ProbeAnswer{Found: found, Status: status, Evidence: "the probe was answered"}
 	}
 	for _, tt := range []struct {
 		as     string
-		probe  *admin.ProbeAnswer
+		probe  *operate.ProbeAnswer
 		there  bool // what the API takes the record as
 		status exit
 		says   string // what is sent, or what is told
@@ -35,12 +35,12 @@ func TestResolveAs(t *testing.T) {
 		{"last-probe", probe("voided", 200), true, exitFine, ` not-executed "the probe was answered" fedcba9876543210`},
 		{"last-probe", nil, false, exitError, "its last probe found no answer for retries; stet keys show says"},
 	} {
-		record := admin.Record{ID: "k_0123456789abcdef", State: "unknown", Basis: "fedcba9876543210", Probe: tt.probe}
+		record := operate.Record{ID: "k_0123456789abcdef", State: "unknown", Basis: "fedcba9876543210", Probe: tt.probe}
 		var sent string
 		at := plain(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set(admin.Marker, "1")
 			if strings.HasSuffix(r.URL.Path, "/resolve") {
-				var c admin.Resolution
+				var c operate.Resolution
 				if err := json.NewDecoder(r.Body).Decode(&c); err != nil {
 					t.Error(err)
 				}
@@ -71,7 +71,7 @@ func TestResolveAs(t *testing.T) {
 func TestTheQuestionPinsWhatItShowed(t *testing.T) {
 	at := plain(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set(admin.Marker, "1")
-		_ = json.NewEncoder(w).Encode(admin.Record{State: "unknown", Basis: "fedcba9876543210"}) // the client is gone
+		_ = json.NewEncoder(w).Encode(operate.Record{State: "unknown", Basis: "fedcba9876543210"}) // the client is gone
 	}))
 	answer := filepath.Join(t.TempDir(), "yes")
 	if err := os.WriteFile(answer, []byte("y\n"), 0o600); err != nil {
@@ -91,7 +91,7 @@ func TestTheQuestionPinsWhatItShowed(t *testing.T) {
 	defer a.close()
 	var pin string
 	o := one{&change{}, &named{Key: "k"}, pinned{}, "do it", ""}
-	if err := o.do(w, a, func(_ adminclient.Name, c admin.Change) error { pin = c.Basis; return nil }); err != nil ||
+	if err := o.do(w, a, func(_ operate.Name, c operate.Change) error { pin = string(c.Basis); return nil }); err != nil ||
 		pin != "fedcba9876543210" {
 		t.Errorf("%s, %v", pin, err)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/operate"
 )
 
 type statusCmd struct {
@@ -19,30 +19,30 @@ type statusCmd struct {
 
 // pressing are the parts of a status that may need a person, by the words of --fail-on. Each says
 // what it is, or nothing.
-var pressing = map[string]func(s *admin.Status) string{
-	"double":   func(s *admin.Status) string { return some(len(s.Double), "double effect") },
-	"unstored": func(s *admin.Status) string { return unstored(s.Unstored) },
-	"unknown": func(s *admin.Status) string {
+var pressing = map[string]func(s *operate.Status) string{
+	"double":   func(s *operate.Status) string { return some(len(s.Double), "double effect") },
+	"unstored": func(s *operate.Status) string { return unstored(s.Unstored) },
+	"unknown": func(s *operate.Status) string {
 		if s.Unread {
 			return "unknown outcomes, which could not be read"
 		}
 		return some(s.Waiting, "unknown outcome")
 	},
-	"dead": func(s *admin.Status) string { return some(s.Dead, "dead letter") },
-	"outbox": func(s *admin.Status) string {
+	"dead": func(s *operate.Status) string { return some(s.Dead, "dead letter") },
+	"outbox": func(s *operate.Status) string {
 		if s.OutboxUnread {
 			return "the outbox could not be read"
 		}
 		return some(valueOf(s.OutboxDead), "dead message")
 	},
-	"store": func(s *admin.Status) string {
+	"store": func(s *operate.Status) string {
 		return given(!s.Store.OK, "the store: "+cmp.Or(s.Store.Why, "it does not answer"))
 	},
-	"gateways": func(s *admin.Status) string {
-		return some(len(slices.DeleteFunc(slices.Clone(s.Gateways), func(g admin.Gateway) bool { return g.State != "gone" })),
+	"gateways": func(s *operate.Status) string {
+		return some(len(slices.DeleteFunc(slices.Clone(s.Gateways), func(g operate.Gateway) bool { return g.State != "gone" })),
 			"missing gateway")
 	},
-	"warnings": func(s *admin.Status) string { return some(len(s.Warnings), "warning") },
+	"warnings": func(s *operate.Status) string { return some(len(s.Warnings), "warning") },
 }
 
 // some is a number of things; "" if there are none.
@@ -68,7 +68,7 @@ func (c *statusCmd) check(*world) error {
 
 func (c *statusCmd) Run(w *world, a *api) error {
 	s, err := shown(w, a, "/api/v1/status", c.JSON,
-		func(s *admin.Status, w *world) error { return w.screen(s, c.lookAt()) })
+		func(s *operate.Status, w *world) error { return w.screen(s, c.lookAt()) })
 	if err != nil {
 		return noFigures(a, err)
 	}
@@ -85,7 +85,7 @@ func (c *statusCmd) Run(w *world, a *api) error {
 }
 
 // screen prints what a person needs first: what waits, then how the parts are.
-func (w *world) screen(s *admin.Status, where string) error {
+func (w *world) screen(s *operate.Status, where string) error {
 	waits := unknowns(s.Unread, s.Unknown, s.Dead, s.Snoozed) +
 		given(!s.OldestUnknown.IsZero(), "; the oldest that waits since "+w.cell(s.OldestUnknown))
 	outbox := given(s.OutboxDead != nil, cmp.Or(some(valueOf(s.OutboxDead), "dead message"), "no dead messages")) +
@@ -113,7 +113,7 @@ func (w *world) screen(s *admin.Status, where string) error {
 }
 
 // doubles says which keys had their effect twice, as far as no person has noted it; "" if none.
-func doubles(all []admin.Entry) string {
+func doubles(all []operate.Entry) string {
 	if len(all) == 0 {
 		return ""
 	}
@@ -122,7 +122,7 @@ func doubles(all []admin.Entry) string {
 }
 
 // unstored says what a process knows alone; "" if nothing.
-func unstored(u *admin.Unstored) string {
+func unstored(u *operate.Unstored) string {
 	if u == nil {
 		return ""
 	}
@@ -139,7 +139,7 @@ func unknowns(unread bool, all, dead, snoozed int) string {
 }
 
 // next is the command that fits best, with where it looks.
-func next(s *admin.Status, where string) string {
+func next(s *operate.Status, where string) string {
 	switch {
 	case len(s.Double) > 0:
 		return fmt.Sprintf("next: stet keys show %s%s, and stet explain double-effect", visible(s.Double[0].ID), where)
@@ -157,11 +157,11 @@ func next(s *admin.Status, where string) string {
 	return ""
 }
 
-func printWarning(out io.Writer, f *admin.Warning) {
+func printWarning(out io.Writer, f *operate.Warning) {
 	fmt.Fprintf(out, "\n%s: %s\n  → %s\n", visible(f.Code), visible(f.Text), visible(f.Mend))
 }
 
-func health(h *admin.Health) string {
+func health(h *operate.Health) string {
 	text := "ok"
 	if !h.OK {
 		text = cmp.Or(h.Why, "does not answer")
@@ -171,7 +171,7 @@ func health(h *admin.Health) string {
 }
 
 // gateways says how many of them are well, and names those that are not.
-func gateways(all []admin.Gateway) string {
+func gateways(all []operate.Gateway) string {
 	var text string
 	ready := 0
 	for _, g := range all {
@@ -185,8 +185,8 @@ func gateways(all []admin.Gateway) string {
 }
 
 // rates are those of the last minute, the largest first.
-func rates(s *admin.Status) string {
-	return ranked(admin.Sum(s.Series, s.At.Add(-time.Minute)), func(n int, result string) string {
+func rates(s *operate.Status) string {
+	return ranked(operate.Sum(s.Series, s.At.Add(-time.Minute)), func(n int, result string) string {
 		return rate(float64(n)/time.Minute.Seconds()) + "/s " + result
 	})
 }

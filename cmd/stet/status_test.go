@@ -15,6 +15,7 @@ import (
 	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/internal/execution"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/outbox"
 )
 
@@ -40,22 +41,22 @@ func ran(t *testing.T, args ...string) (status exit, stdout, stderr string) {
 	return status, out.String(), errs.String()
 }
 
-func aStatus() admin.Status {
+func aStatus() operate.Status {
 	at := time.Date(2026, 11, 21, 8, 40, 0, 0, time.UTC)
 	dead := 1
-	return admin.Status{Title: "payments", At: at, Unknown: 14, Dead: 2, Snoozed: 3, Waiting: 9,
+	return operate.Status{Title: "payments", At: at, Unknown: 14, Dead: 2, Snoozed: 3, Waiting: 9,
 		OldestUnknown: at.Add(-13 * time.Minute), OutboxDead: &dead,
-		Store: admin.Health{Name: "postgres", OK: true, P50MS: 0.84, P99MS: 4},
-		Cache: &admin.Health{Name: "cache", Why: "it failed just now"},
-		Gateways: []admin.Gateway{{Name: "gw-1:1", State: "ready", SeenAt: at},
+		Store: operate.Health{Name: "postgres", OK: true, P50MS: 0.84, P99MS: 4},
+		Cache: &operate.Health{Name: "cache", Why: "it failed just now"},
+		Gateways: []operate.Gateway{{Name: "gw-1:1", State: "ready", SeenAt: at},
 			{Name: "gw-2:7", State: "gone", SeenAt: at.Add(-2 * time.Minute)}},
-		Series: []admin.Series{{Result: "new", Until: at, Step: 15, PerSecond: []float64{900, 120, 120, 120, 120}},
+		Series: []operate.Series{{Result: "new", Until: at, Step: 15, PerSecond: []float64{900, 120, 120, 120, 120}},
 			{Result: "replay", Until: at, Step: 15, PerSecond: []float64{0, 0, 0, 0, 2}},
 			{Result: "conflict", Until: at, Step: 15, PerSecond: []float64{9, 0, 0, 0, 0}}},
-		Incidents: []admin.Incident{{ID: "i1", Cause: "lease-lapsed", Route: "POST /v1/pay", Owner: "gw-2:7",
+		Incidents: []operate.Incident{{ID: "i1", Cause: "lease-lapsed", Route: "POST /v1/pay", Owner: "gw-2:7",
 			Since: at.Add(-13 * time.Minute), Count: 12, Dead: 2,
-			Asking: admin.Asking{Count: 40}, With: []string{"ben"}}},
-		Warnings: []admin.Warning{{Code: "single-tenant", Text: "No scope is set.", Mend: "Set scope."}}}
+			Asking: operate.Asking{Count: 40}, With: []string{"ben"}}},
+		Warnings: []operate.Warning{{Code: "single-tenant", Text: "No scope is set.", Mend: "Set scope."}}}
 }
 
 // One screen says what waits, how the parts are, and what is wrong; the exit status is 6 for what
@@ -93,12 +94,12 @@ next: stet incidents show i1 --admin ` + at + `
 		}
 	}
 	status, doc, _ := ran(t, "status", "--admin", at, "--fail-on", "none", "--json")
-	var s admin.Status
+	var s operate.Status
 	if err := json.Unmarshal([]byte(doc), &s); status != exitFine || err != nil || s.Unknown != 14 ||
 		s.Incidents[0].ID != "i1" {
 		t.Errorf("%d %v %s", status, err, doc)
 	}
-	well := admin.Status{At: time.Now(), Store: admin.Health{OK: true}}
+	well := operate.Status{At: time.Now(), Store: operate.Health{OK: true}}
 	if status, screen, text := ran(t, "status", "--admin",
 		documents(t, map[string]any{"/api/v1/status": well})); status != exitFine || !strings.Contains(screen, "none") {
 		t.Errorf("all is well: %d %s%s", status, screen, text)
@@ -111,8 +112,8 @@ next: stet incidents show i1 --admin ` + at + `
 
 // A double effect is told first, and ends with 6; what is not stored yet does if it is asked for.
 func TestStatusOfADoubleEffect(t *testing.T) { // K03c
-	s := admin.Status{At: time.Now(), Store: admin.Health{OK: true}, Unstored: &admin.Unstored{Entries: 2, Bytes: 4096},
-		Double: []admin.Entry{{ID: "k_0123456789abcdef", Scope: "acme", Evidence: "attempt 1 was answered 201, with 5 bytes, says gw-1:7"}}}
+	s := operate.Status{At: time.Now(), Store: operate.Health{OK: true}, Unstored: &operate.Unstored{Entries: 2, Bytes: 4096},
+		Double: []operate.Entry{{ID: "k_0123456789abcdef", Scope: "acme", Evidence: "attempt 1 was answered 201, with 5 bytes, says gw-1:7"}}}
 	at := documents(t, map[string]any{"/api/v1/status": s})
 	status, screen, text := ran(t, "status", "--admin", at)
 	if status != exitFindings || text != "stet: to be looked at: 1 double effect\n" {
@@ -175,14 +176,14 @@ func TestDoubleEffectOnAStore(t *testing.T) { // K03c
 
 // Counts that could not be read are not nothing: the screen says so, and needs a person.
 func TestStatusOfRecordsThatCannotBeRead(t *testing.T) {
-	s := admin.Status{Unread: true, Store: admin.Health{OK: true}}
+	s := operate.Status{Unread: true, Store: operate.Health{OK: true}}
 	at := documents(t, map[string]any{"/api/v1/status": s, "/api/v1/status?span=day": s})
 	status, screen, text := ran(t, "status", "--admin", at)
 	if status != exitFindings || !strings.Contains(screen, "not known: the records could not be read") ||
 		strings.Contains(screen, "none") || !strings.Contains(text, "unknown outcomes, which could not be read") {
 		t.Errorf("%d %s%s", status, screen, text)
 	}
-	s = admin.Status{OutboxUnread: true, Store: admin.Health{OK: true}}
+	s = operate.Status{OutboxUnread: true, Store: operate.Health{OK: true}}
 	at = documents(t, map[string]any{"/api/v1/status": s})
 	status, screen, text = ran(t, "status", "--admin", at)
 	if status != exitFindings || !strings.Contains(screen, "outbox   not known: it could not be read") || !strings.Contains(text, "the outbox could not be read") {
@@ -195,7 +196,7 @@ func TestStatusOfRecordsThatCannotBeRead(t *testing.T) {
 
 // A store that is sick needs a person as well.
 func TestStatusOfASickStore(t *testing.T) {
-	s := admin.Status{Store: admin.Health{Name: "redis", Why: "its circuit breaker is open"}}
+	s := operate.Status{Store: operate.Health{Name: "redis", Why: "its circuit breaker is open"}}
 	status, screen, text := ran(t, "status", "--admin", documents(t, map[string]any{"/api/v1/status": s}))
 	if status != exitFindings || !strings.Contains(screen, "redis: its circuit breaker is open") ||
 		text != "stet: to be looked at: the store: its circuit breaker is open\n" {
@@ -206,19 +207,19 @@ func TestStatusOfASickStore(t *testing.T) {
 // The report counts what lies in its time alone, and says of figures of another time that they are.
 func TestReport(t *testing.T) {
 	s := aStatus()
-	route := admin.RouteFigures{Route: "POST /v1/pay", Match: "POST /v1/pay", Mode: "shadow",
-		Results: admin.Results{"new": 1200, "replay": 7, "unknown": 3},
-		Shadow:  admin.Results{"replay": 11}, Mismatches: 2}
-	entry := func(ago time.Duration, who, action string) admin.Entry {
-		return admin.Entry{At: s.At.Add(-ago), Who: who, Action: action}
+	route := operate.RouteFigures{Route: "POST /v1/pay", Match: "POST /v1/pay", Mode: "shadow",
+		Results: operate.Results{"new": 1200, "replay": 7, "unknown": 3},
+		Shadow:  operate.Results{"replay": 11}, Mismatches: 2}
+	entry := func(ago time.Duration, who, action string) operate.Entry {
+		return operate.Entry{At: s.At.Add(-ago), Who: who, Action: action}
 	}
 	docs := map[string]any{"/api/v1/status?span=day": s,
-		"/api/v1/routes": map[string]any{"routes": []admin.RouteFigures{route, {Results: admin.Results{}, Unprotected: 5}}},
+		"/api/v1/routes": map[string]any{"routes": []operate.RouteFigures{route, {Results: operate.Results{}, Unprotected: 5}}},
 		"/api/v1/audit?limit=1000&since=2026-11-21T08%3A39%3A00Z": map[string]any{
-			"entries":     []admin.Entry{entry(time.Second, "kim", "resolve"), entry(20*time.Second, "kim", "release")},
+			"entries":     []operate.Entry{entry(time.Second, "kim", "resolve"), entry(20*time.Second, "kim", "release")},
 			"next_cursor": ""},
 		"/api/v1/audit?limit=1000&since=2026-11-19T08%3A40%3A00Z": map[string]any{
-			"entries":     []admin.Entry{entry(time.Second, "kim", "resolve"), entry(time.Hour, "ben", "resolve")},
+			"entries":     []operate.Entry{entry(time.Second, "kim", "resolve"), entry(time.Hour, "ben", "resolve")},
 			"next_cursor": ""}}
 	at := documents(t, docs)
 	status, text, errs := ran(t, "report", "--admin", at, "--since", "1m")
@@ -280,31 +281,31 @@ func TestServersTextIsVisible(t *testing.T) {
 	evil := "\x1b[2J"
 	s := aStatus()
 	s.Title, s.Store.Why, s.Store.OK, s.Gateways[1].State, s.Incidents[0].Cause = evil, evil, false, evil, evil
-	s.Warnings = []admin.Warning{{Code: evil, Text: evil, Mend: evil}}
+	s.Warnings = []operate.Warning{{Code: evil, Text: evil, Mend: evil}}
 	s.Series[0].Result = evil
 	at := documents(t, map[string]any{"/api/v1/status": s, "/api/v1/status?span=day": s,
-		"/api/v1/routes": map[string]any{"routes": []admin.RouteFigures{{Route: evil, Mode: evil,
+		"/api/v1/routes": map[string]any{"routes": []operate.RouteFigures{{Route: evil, Mode: evil,
 			Results: map[string]int{evil: 1}}}},
 		"/api/v1/audit?limit=1000&since=2026-11-20T08%3A40%3A00Z": map[string]any{
-			"entries": []admin.Entry{{At: s.At, Who: evil, Action: evil}}, "next_cursor": ""},
+			"entries": []operate.Entry{{At: s.At, Who: evil, Action: evil}}, "next_cursor": ""},
 		"/api/v1/incidents?":   map[string]any{"incidents": s.Incidents},
-		"/api/v1/incidents/i1": admin.Incident{Cause: evil, Owner: evil, Keys: []admin.Record{{ID: evil, Path: evil}}},
+		"/api/v1/incidents/i1": operate.Incident{Cause: evil, Owner: evil, Keys: []operate.Record{{ID: evil, Path: evil}}},
 		"/api/v1/whoami":       admin.Whoami{Name: evil, Role: evil, Scopes: []string{evil}},
-		"/api/v1/find?q=x": admin.Search{Found: []admin.Found{{By: evil, Key: admin.Record{State: evil}}},
+		"/api/v1/find?q=x": operate.Search{Found: []operate.Found{{By: evil, Key: operate.Record{State: evil}}},
 			Skipped: []string{evil}},
-		"/api/v1/bulk": map[string]any{"jobs": []admin.Job{{Job: evil, Who: evil}}},
-		"/api/v1/bulk/bulk_1": admin.Job{Job: evil, Who: evil, Failed: 1,
+		"/api/v1/bulk": map[string]any{"jobs": []operate.Job{{Job: evil, Who: evil}}},
+		"/api/v1/bulk/bulk_1": operate.Job{Job: evil, Who: evil, Failed: 1,
 			Errors: []bulk.Failure{{ID: evil, Detail: evil}}},
 		"/api/v1/bulk/bulk_1/report": bulk.Failure{ID: evil, Cause: evil, Detail: evil},
-		"/api/v1/outbox?limit=100": map[string]any{"messages": []admin.Message{{Topic: evil, State: outbox.State(evil)}},
+		"/api/v1/outbox?limit=100": map[string]any{"messages": []operate.Message{{Topic: evil, State: outbox.State(evil)}},
 			"next_cursor": ""},
-		"/api/v1/outbox/1": admin.Message{Topic: evil, State: outbox.State(evil)},
-		"/api/v1/audit?limit=1": map[string]any{"entries": []admin.Entry{{Who: evil, Action: evil}},
+		"/api/v1/outbox/1": operate.Message{Topic: evil, State: outbox.State(evil)},
+		"/api/v1/audit?limit=1": map[string]any{"entries": []operate.Entry{{Who: evil, Action: evil}},
 			"next_cursor": evil},
-		"/api/v1/keys?limit=1": map[string]any{"keys": []admin.Record{{State: evil}}, "next_cursor": evil},
-		"/api/v1/keys/k_0123456789abcdef": admin.Record{State: evil, Cause: evil, Owner: evil,
-			Probe: &admin.ProbeAnswer{Found: evil, Evidence: evil},
-			With:  &admin.Handover{To: evil, Note: evil}}})
+		"/api/v1/keys?limit=1": map[string]any{"keys": []operate.Record{{State: evil}}, "next_cursor": evil},
+		"/api/v1/keys/k_0123456789abcdef": operate.Record{State: evil, Cause: evil, Owner: evil,
+			Probe: &operate.ProbeAnswer{Found: evil, Evidence: evil},
+			With:  &operate.Handover{To: evil, Note: evil}}})
 	for _, args := range [][]string{{"status"}, {"report"}, {"keys", "show", "k_0123456789abcdef"}, {"incidents"},
 		{"incidents", "show", "i1"}, {"routes"},
 		{"whoami"}, {"keys", "find", "x"}, {"keys", "bulk"}, {"keys", "bulk", "bulk_1"},
@@ -323,7 +324,7 @@ func TestServersTextIsVisible(t *testing.T) {
 
 // A search that did not look everywhere says so: nothing found is not read as nothing there.
 func TestFindSaysWhatWasNotSearched(t *testing.T) {
-	at := documents(t, map[string]any{"/api/v1/find?q=ch_1&scope=acme": admin.Search{Found: []admin.Found{}, More: true,
+	at := documents(t, map[string]any{"/api/v1/find?q=ch_1&scope=acme": operate.Search{Found: []operate.Found{}, More: true,
 		Skipped: []string{"key", "provider-id"}}})
 	status, out, errs := ran(t, "keys", "find", "ch_1", "--scope", "acme", "--admin", at)
 	if status != exitNotFound || out != "" || !strings.Contains(errs, "not searched: key, provider-id;") ||

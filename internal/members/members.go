@@ -5,14 +5,17 @@ package members
 import (
 	"bytes"
 	"cmp"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stet-dev/stet/internal/canon"
 	"github.com/stet-dev/stet/internal/spell"
@@ -109,8 +112,16 @@ func list(names []string) string {
 
 // decode refuses null as well: it would leave the place as it is, as if the member had not come.
 func decode(value json.RawMessage, place any) error {
-	if own, ok := place.(json.Unmarshaler); ok && string(value) != "null" {
-		return own.UnmarshalJSON(value)
+	if _, instant := place.(*time.Time); !instant && string(value) != "null" {
+		var text string
+		switch own := place.(type) {
+		case json.Unmarshaler:
+			return own.UnmarshalJSON(value)
+		case encoding.TextUnmarshaler:
+			if json.Unmarshal(value, &text) == nil {
+				return own.UnmarshalText([]byte(text))
+			}
+		}
 	}
 	if string(value) == "null" || json.Unmarshal(value, place) != nil {
 		return errors.New("it has to be " + kind(place))
@@ -119,21 +130,30 @@ func decode(value json.RawMessage, place any) error {
 }
 
 func kind(place any) string {
-	switch place.(type) {
-	case *string, **string:
-		return "a string"
-	case *bool:
-		return "true or false"
-	case *int, **int, *int64:
-		return "a whole number"
-	case *float64, *json.Number:
+	t := reflect.TypeOf(place)
+	_, own := place.(json.Unmarshaler)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch kind := t.Kind(); {
+	case t == reflect.TypeFor[json.Number](), kind == reflect.Float64:
 		return "a number"
-	case *[]byte, **[]byte:
+	case t == reflect.TypeFor[time.Time]():
+		return "an instant such as 2026-11-22T03:00:00Z (RFC 3339)"
+	case own:
+		return "of another kind: see the documentation"
+	case t == reflect.TypeFor[[]byte]():
 		return "a string in base64"
-	case *[]string:
+	case t == reflect.TypeFor[[]string]():
 		return "a list of strings"
-	case *map[string][]string:
+	case t == reflect.TypeFor[map[string][]string]():
 		return `an object of lists of strings, such as {"Name": ["value"]}`
+	case kind == reflect.String:
+		return "a string"
+	case kind == reflect.Bool:
+		return "true or false"
+	case kind == reflect.Int, kind == reflect.Int64:
+		return "a whole number"
 	}
 	return "of another kind: see the documentation"
 }

@@ -1,4 +1,4 @@
-package admin
+package operate
 
 import (
 	"context"
@@ -98,8 +98,11 @@ func (r *readings) forget() {
 	clear(r.kept)
 }
 
-// unknowns returns the unknown records that who may see, as they were at the last reading.
-func (h *handler) unknowns(ctx context.Context, who principal, f unknownFilter) (tally, error) {
-	name := fmt.Sprintf("%q %q %q %q", who.scopes, f.scope, f.route, f.with)
-	return h.readings.get(ctx, name, func(ctx context.Context) (tally, error) { return h.group(ctx, who, f) })
+// unknowns returns the unknown records that the caller may see, as they were at the last reading.
+func (d *Desk) unknowns(ctx context.Context, q IncidentQuery) (tally, error) {
+	if err := d.caller.within(&q.Scope); err != nil {
+		return tally{}, err
+	}
+	name := fmt.Sprintf("%q %q", d.caller.Scopes, q)
+	return d.readings.get(ctx, name, func(ctx context.Context) (tally, error) { return d.groupUnknown(ctx, q) })
 }

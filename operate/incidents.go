@@ -1,4 +1,4 @@
-package admin
+package operate
 
 import (
 	"cmp"
@@ -26,6 +26,70 @@ const (
 	oldestLooked = 100 // the oldest unknown records, among which the oldest that waits is found where there are too many
 )
 
+// Incident is a group of unknown records with the same cause and route that became unknown in the
+// same minute, or whose leases ended because one process was killed.
+type Incident struct {
+	ID        string         `json:"incident"` // for its address; it stays the same while the incident lasts
+	Cause     string         `json:"cause"`
+	Route     string         `json:"route,omitzero"`
+	Method    string         `json:"method,omitzero"`
+	Owner     string         `json:"owner,omitzero"` // the process that ran them, if it is the same of all
+	Since     time.Time      `json:"since"`          // when the first became unknown
+	Count     int            `json:"count"`
+	Dead      int            `json:"dead_letters,omitzero"` // that are not snoozed
+	Snoozed   int            `json:"snoozed,omitzero"`
+	Late      int            `json:"late_answers,omitzero"`
+	Asking    Asking         `json:"asking,omitzero"`     // of all its records
+	Probes    map[string]int `json:"probes,omitzero"`     // records by [ProbeAnswer].Found of their last probe
+	SettledAt time.Time      `json:"settled_at,omitzero"` // of the last of them; zero where no time settles one of them
+	NextProbe time.Time      `json:"next_probe,omitzero"` // the earliest of theirs, as is FreesAt: see [Outlook]
+	FreesAt   time.Time      `json:"frees_at,omitzero"`
+	With      []string       `json:"with,omitzero"` // to whom they were handed
+	More      bool           `json:"more,omitzero"` // Count is a lower bound
+	Keys      []Record       `json:"keys,omitzero"` // of GET /api/v1/incidents/{incident}: at most ?keys=, those that tell most first
+
+	untimed bool // no time settles one of its records
+}
+
+// Add takes what a record says of its own: its late answer, the clients that ask about it, its last
+// probe, whom it was handed to, and when it settles, is asked about and is freed.
+func (in *Incident) Add(r *Record) {
+	if r.Late != nil {
+		in.Late++
+	}
+	if a := r.Asking; a != nil {
+		in.Asking.Count, in.Asking.More = in.Asking.Count+a.Count, in.Asking.More || a.More
+		if a.LastAt.After(in.Asking.LastAt) {
+			in.Asking.LastAt = a.LastAt
+		}
+	}
+	if in.Probes == nil {
+		in.Probes = map[string]int{}
+	}
+	if r.Probe != nil {
+		in.Probes[r.Probe.Found]++
+	}
+	if r.With != nil && !slices.Contains(in.With, r.With.To) {
+		in.With = append(in.With, r.With.To)
+	}
+	switch at := r.Outlook.SettledAt; {
+	case at.IsZero():
+		in.untimed = true
+	case at.After(in.SettledAt):
+		in.SettledAt = at
+	}
+	in.NextProbe = earliest(in.NextProbe, r.Outlook.NextProbe)
+	in.FreesAt = earliest(in.FreesAt, r.Outlook.FreesAt)
+}
+
+// earliest is the first of two instants, of which a zero one is none.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
 // tally is what the unknown records that a caller may see amount to.
 type tally struct {
 	reconcile.Tally
@@ -42,44 +106,53 @@ type tally struct {
 	members map[string][]Record // by incident
 }
 
-// unknownFilter selects unknown records. A zero field selects all.
-type unknownFilter struct {
-	scope stet.Scope
-	route string
-	with  string // to whom they were handed
+// IncidentQuery selects incidents. A zero field selects all.
+type IncidentQuery struct {
+	Scope stet.Scope `json:"scope,omitzero"`
+	Route string     `json:"route,omitzero"`
+	With  string     `json:"with,omitzero"` // to whom records were handed
 }
 
-// incidents answers GET /api/v1/incidents.
-func (h *handler) incidents(c *call) (any, error) {
-	var f unknownFilter
-	asked := parameters{{"scope", verbatim(&f.scope)}, {"route", verbatim(&f.route)}, {"with", verbatim(&f.with)}}
-	all, err := h.readUnknowns(c, asked, &f)
-	if err != nil {
-		return nil, err
+// IncidentList is the incidents there are, the most pressing first. With More there may be further
+// ones.
+type IncidentList struct {
+	Incidents []Incident `json:"incidents"`
+	More      bool       `json:"more"`
+}
+
+// Incidents lists the groups of unknown records, without the records. It takes a viewer.
+func (d *Desk) Incidents(ctx context.Context, q IncidentQuery) (IncidentList, error) {
+	all, err := d.unknowns(ctx, q)
+	return IncidentList{all.Incidents, all.More}, err
+}
+
+// Shown is how much of an incident is shown.
+type Shown struct {
+	Keys int `json:"keys,omitzero"` // its records at most, those that tell most first; 0 means 500, the most
+}
+
+// Incident shows a group with its records. It takes a viewer.
+func (d *Desk) Incident(ctx context.Context, id string, s Shown) (in Incident, err error) {
+	if err := upTo("keys", maxKeys, s.Keys); err != nil {
+		return in, err
 	}
-	return map[string]any{"incidents": all.Incidents, "more": all.More}, nil
-}
-
-// incident answers GET /api/v1/incidents/{incident}.
-func (h *handler) incident(c *call) (any, error) {
-	shown := maxKeys
-	all, err := h.readUnknowns(c, parameters{{"keys", upTo(maxKeys, &shown)}}, &unknownFilter{})
+	all, err := d.unknowns(ctx, IncidentQuery{})
 	if err != nil {
-		return nil, err
+		return in, err
 	}
 	for _, in := range all.Incidents {
-		if in.ID == c.PathValue("incident") {
+		if in.ID == id {
 			in.Keys = slices.SortedStableFunc(slices.Values(all.members[in.ID]), func(a, b Record) int {
 				return cmp.Or(cmp.Compare(tells(&a), tells(&b)), a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
 			})
-			in.Keys = in.Keys[:min(len(in.Keys), shown)]
+			in.Keys = in.Keys[:min(len(in.Keys), cmp.Or(s.Keys, maxKeys))]
 			return in, nil
 		}
 	}
 	if all.More {
-		return nil, notListed
+		return in, notListed
 	}
-	return nil, notFound
+	return in, notFound
 }
 
 // notListed is the answer about an incident that may be there.
@@ -101,23 +174,17 @@ func tells(r *Record) int {
 	return 1
 }
 
-func (h *handler) readUnknowns(c *call, asked parameters, f *unknownFilter) (tally, error) {
-	if err := cmp.Or(asked.read(c.URL), c.who.within(&f.scope)); err != nil {
-		return tally{}, err
-	}
-	return h.unknowns(c.Context(), c.who, *f)
-}
-
-// group groups the latest unknown records that who may see into incidents, the most pressing first.
-func (h *handler) group(ctx context.Context, who principal, f unknownFilter) (all tally, err error) {
+// groupUnknown groups the latest unknown records that the caller may see into incidents, the most
+// pressing first.
+func (d *Desk) groupUnknown(ctx context.Context, f IncidentQuery) (all tally, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	heads, err := h.latestUnknown(ctx, who, f, &all)
+	heads, err := d.latestUnknown(ctx, f, &all)
 	if err != nil {
 		return all, err
 	}
 	all.Unknown = len(heads)
-	all.Ended = h.lately(ctx, who, f.scope)
+	all.Ended = d.lately(ctx, f.Scope)
 	groups := map[string]*Incident{}
 	all.members = map[string][]Record{}
 	for i := range heads {
@@ -130,19 +197,19 @@ func (h *handler) group(ctx context.Context, who principal, f unknownFilter) (al
 			groups[id] = in
 		}
 		all.Add(head)
-		all.members[id] = append(all.members[id], h.join(ctx, in, head))
+		all.members[id] = append(all.members[id], d.join(ctx, in, head))
 	}
-	if all.Double, err = h.doubleEffects(ctx, who, &f); err != nil {
+	if all.Double, err = d.doubleEffects(ctx, &f); err != nil {
 		return all, err
 	}
-	if f.route == "" && f.with == "" {
-		if all.OutboxDead, all.OutboxMore, err = h.outboxDead(ctx, who); err != nil { // the records themselves were read
-			h.Log.LogAttrs(ctx, slog.LevelWarn, "the status is without the outbox, which could not be read", slog.String("error", err.Error()))
+	if f.Route == "" && f.With == "" {
+		if all.OutboxDead, all.OutboxMore, err = d.outboxDead(ctx); err != nil { // the records themselves were read
+			d.log.LogAttrs(ctx, slog.LevelWarn, "the status is without the outbox, which could not be read", slog.String("error", err.Error()))
 			all.OutboxDead, all.OutboxUnread = nil, true
 		}
 	}
 	if all.More {
-		if all.Unknown, all.Oldest, err = h.beyond(ctx, who, f, &all); err != nil {
+		if all.Unknown, all.Oldest, err = d.beyond(ctx, f, &all); err != nil {
 			return all, err
 		}
 	}
@@ -171,17 +238,17 @@ func pressing(a, b Incident) int {
 }
 
 // latestUnknown lists them, and says in all whether there are more.
-func (h *handler) latestUnknown(ctx context.Context, who principal, f unknownFilter, all *tally) (heads []stet.Head, err error) {
-	q := stet.Query{States: []stet.State{stet.Unknown}, Scope: f.scope, Route: f.route, Limit: stet.MaxLimit}
+func (d *Desk) latestUnknown(ctx context.Context, f IncidentQuery, all *tally) (heads []stet.Head, err error) {
+	q := stet.Query{States: []stet.State{stet.Unknown}, Scope: f.Scope, Route: f.Route, Limit: stet.MaxLimit}
 	for pages := 1; ; pages++ {
-		page, next, err := h.engine.Operator().List(ctx, q)
+		page, next, err := d.engine.Operator().List(ctx, q)
 		switch {
 		case errors.Is(err, stet.ErrUnsupported):
 			return nil, unlisted
 		case err != nil:
 			return nil, unavailable
 		}
-		heads = append(heads, slices.DeleteFunc(page, func(head stet.Head) bool { return !f.selects(who, &head) })...)
+		heads = append(heads, slices.DeleteFunc(page, func(head stet.Head) bool { return !d.selects(&f, &head) })...)
 		if q.After = next; next == "" {
 			return heads, nil
 		}
@@ -192,20 +259,20 @@ func (h *handler) latestUnknown(ctx context.Context, who principal, f unknownFil
 	}
 }
 
-func (f *unknownFilter) selects(who principal, head *stet.Head) bool {
+func (d *Desk) selects(f *IncidentQuery, head *stet.Head) bool {
 	to, _ := head.Handover()
-	return who.allows(head.Scope) && (f.with == "" || f.with == to.To)
+	return d.caller.Allows(head.Scope) && (f.With == "" || f.With == to.To)
 }
 
 // maxDouble is how many double effects a status has.
 const maxDouble = 100
 
 // doubleEffects are those that no person has noted, as far as the filter and the caller see them.
-func (h *handler) doubleEffects(ctx context.Context, who principal, f *unknownFilter) ([]Entry, error) {
-	if f.route != "" || f.with != "" {
+func (d *Desk) doubleEffects(ctx context.Context, f *IncidentQuery) ([]Entry, error) {
+	if f.Route != "" || f.With != "" {
 		return nil, nil
 	}
-	open, err := h.engine.Operator().DoubleEffects(ctx, maxDouble)
+	open, err := d.engine.Operator().DoubleEffects(ctx, maxDouble)
 	switch {
 	case errors.Is(err, stet.ErrUnsupported): // they are told by log and metric alone
 		return nil, nil
@@ -213,28 +280,28 @@ func (h *handler) doubleEffects(ctx context.Context, who principal, f *unknownFi
 		return nil, unavailable
 	}
 	open = slices.DeleteFunc(open, func(c stet.Change) bool {
-		return !who.allows(c.ID.Scope) || f.scope != "" && f.scope != c.ID.Scope
+		return !d.caller.Allows(c.ID.Scope) || f.Scope != "" && f.Scope != c.ID.Scope
 	})
-	return documents(open, h.entry), nil
+	return documents(open, d.entry), nil
 }
 
 // beyond says of more records than are grouped how many there are, as far as a count may tell, and
 // since when the oldest waits.
-func (h *handler) beyond(ctx context.Context, who principal, f unknownFilter, all *tally) (n int, oldest time.Time, err error) {
-	q := stet.Query{States: []stet.State{stet.Unknown}, Scope: f.scope, Route: f.route, Limit: oldestLooked, Oldest: true}
-	page, _, err := h.engine.Operator().List(ctx, q)
+func (d *Desk) beyond(ctx context.Context, f IncidentQuery, all *tally) (n int, oldest time.Time, err error) {
+	q := stet.Query{States: []stet.State{stet.Unknown}, Scope: f.Scope, Route: f.Route, Limit: oldestLooked, Oldest: true}
+	page, _, err := d.engine.Operator().List(ctx, q)
 	if err != nil {
 		return 0, oldest, unavailable
 	}
 	few := reconcile.Tally{Oldest: all.Oldest}
 	for i := range page {
-		if f.selects(who, &page[i]) {
+		if d.selects(&f, &page[i]) {
 			few.Add(&page[i])
 		}
 	}
-	if n = all.Unknown; f.with == "" && (!who.bound() || f.scope != "") {
+	if n = all.Unknown; f.With == "" && (!d.caller.Bound() || f.Scope != "") {
 		q.Limit = maxCounted
-		if counted, err := h.engine.Operator().Count(ctx, q); err == nil { // else it is a lower bound
+		if counted, err := d.engine.Operator().Count(ctx, q); err == nil { // else it is a lower bound
 			n = max(n, counted)
 		}
 	}
@@ -259,8 +326,8 @@ func incidentID(head *stet.Head) string {
 }
 
 // join adds a record to its incident, and describes it.
-func (h *handler) join(ctx context.Context, in *Incident, head *stet.Head) Record {
-	doc := h.detailed(ctx, head)
+func (d *Desk) join(ctx context.Context, in *Incident, head *stet.Head) Record {
+	doc := d.detailed(ctx, head)
 	in.Add(&doc)
 	in.Count++
 	if in.Method != head.Method {
@@ -279,16 +346,16 @@ func (h *handler) join(ctx context.Context, in *Incident, head *stet.Head) Recor
 }
 
 // lately are the records that are not unknown any more, among the latest entries of the history.
-func (h *handler) lately(ctx context.Context, who principal, scope stet.Scope) []Ended {
+func (d *Desk) lately(ctx context.Context, scope stet.Scope) []Ended {
 	q := stet.HistoryQuery{Scope: scope, Limit: stet.MaxLimit}
 	for range endedPages {
-		changes, next, err := h.engine.Operator().History(ctx, q)
+		changes, next, err := d.engine.Operator().History(ctx, q)
 		if err != nil && !errors.Is(err, stet.ErrUnsupported) { // the records themselves were read
-			h.Log.LogAttrs(ctx, slog.LevelWarn, "incidents are shown without what has ended lately: the history could not be read",
+			d.log.LogAttrs(ctx, slog.LevelWarn, "incidents are shown without what has ended lately: the history could not be read",
 				slog.String("error", err.Error()))
 		}
 		if q.After = next; len(changes) > 0 || next == "" {
-			return some(h.ended(who, changes))
+			return some(d.ended(changes))
 		}
 	}
 	return []Ended{}
@@ -310,14 +377,14 @@ type Ended struct {
 	ID     string    `json:"id,omitzero"`     // of the record, if it is a single one
 }
 
-// ended groups the entries, newest first, that brought an outcome of what who may see.
-func (h *handler) ended(who principal, changes []stet.Change) (all []Ended) {
+// ended groups the entries, newest first, that brought an outcome of what the caller may see.
+func (d *Desk) ended(changes []stet.Change) (all []Ended) {
 	for i := range changes {
 		c := &changes[i]
-		if c.From != stet.Unknown || c.To == stet.Unknown || !who.allows(c.ID.Scope) {
+		if c.From != stet.Unknown || c.To == stet.Unknown || !d.caller.Allows(c.ID.Scope) {
 			continue
 		}
-		e := h.entry(c)
+		e := d.entry(c)
 		if n := len(all); n > 0 {
 			last := &all[n-1]
 			if last.To == e.To && last.Action == e.Action && last.Who == e.Who && last.At.Sub(e.At) < time.Minute {

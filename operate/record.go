@@ -1,4 +1,4 @@
-package admin
+package operate
 
 import (
 	"cmp"
@@ -61,8 +61,8 @@ type Response struct {
 
 // record describes a record by the id that it is stored with: lists and logs show it, and it is
 // found by that.
-func (h *handler) record(head *stet.Head) Record {
-	return newRecord(cmp.Or(head.Tag, h.engine.Tag(head.ID)), head)
+func (s *service) record(head *stet.Head) Record {
+	return newRecord(cmp.Or(head.Tag, s.engine.Tag(head.ID)), head)
 }
 
 // newRecord describes a record without its key, request and response. id is its [stet.Head].Tag.

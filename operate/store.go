@@ -1,4 +1,4 @@
-package admin
+package operate
 
 import (
 	"cmp"
@@ -28,11 +28,11 @@ type KnownName struct {
 	Mark int64  `json:"mark"`
 }
 
-// Acceptance is the body of POST /api/v1/store/accept.
+// Acceptance says which store is accepted, and why.
 type Acceptance struct {
-	Reason   string `json:"reason"` // kept in the audit trail
-	Evidence string `json:"evidence,omitzero"`
-	ID       string `json:"id"` // of the store as it was shown, which may be ""
+	Reason   string  `json:"reason"` // kept in the audit trail
+	Evidence string  `json:"evidence,omitzero"`
+	ID       *string `json:"id"` // of the store as it was shown, which may be ""
 }
 
 const actionAccept = "store-accept" // an operator took the store as it is
@@ -55,58 +55,59 @@ func reasonOf(err error) string {
 	return why
 }
 
-// store answers GET /api/v1/store.
-func (h *handler) store(c *call) (any, error) {
-	_, doc, err := h.identity(c.Context())
+// Store says which store the records are in. It takes a viewer who is bound to no scopes.
+func (d *Desk) Store(ctx context.Context) (*StoreIdentity, error) {
+	if err := d.caller.unbound(); err != nil {
+		return nil, err
+	}
+	_, doc, err := d.identity(ctx)
 	return doc, err
 }
 
-func (h *handler) identity(ctx context.Context) (stet.Identified, *StoreIdentity, error) {
-	s, ok := stet.As[stet.Identified](h.engine.Store())
+func (s *service) identity(ctx context.Context) (stet.Identified, *StoreIdentity, error) {
+	store, ok := stet.As[stet.Identified](s.engine.Store())
 	if !ok {
 		return nil, nil, unidentified
 	}
-	now, known, err := s.Identity(ctx)
+	now, known, err := store.Identity(ctx)
 	if err != nil && !errors.Is(err, stet.ErrForeign) {
 		return nil, nil, unavailable
 	}
-	return s, identityOf(&now, &known, err), nil
+	return store, identityOf(&now, &known, err), nil
 }
 
-// accept answers POST /api/v1/store/accept. The audit trail is in the store, which takes the entry
-// once it is accepted.
-func (h *handler) accept(c *call) (any, error) {
-	var n note
-	var id *string
-	err := h.read(c, map[string]any{"reason": &n.reason, "evidence": &n.evidence, "id": &id})
-	if err = cmp.Or(err, n.unreasoned()); err != nil {
+// AcceptStore takes the store as it is. The audit trail is in the store, which takes the entry once
+// it is accepted. It takes an admin who is bound to no scopes.
+func (d *Desk) AcceptStore(ctx context.Context, a Acceptance) (*StoreIdentity, error) {
+	c := Change{Reason: a.Reason, Evidence: a.Evidence}
+	if err := cmp.Or(d.caller.unbound(), d.caller.Takes(Admin), c.check()); err != nil {
 		return nil, err
 	}
-	if id == nil {
-		return nil, badParameter("id", "name the store as GET /api/v1/store shows it; the text may be empty")
+	if a.ID == nil {
+		return nil, BadParameter("id", "name the store as GET /api/v1/store shows it; the text may be empty")
 	}
-	s, was, err := h.identity(c.Context())
+	s, was, err := d.identity(ctx)
 	switch {
 	case err != nil:
 		return nil, err
-	case was.ID != *id:
+	case was.ID != *a.ID:
 		return nil, &Problem{Status: 409, Code: "state-changed", Title: "The store is another one by now",
-			Detail: fmt.Sprintf("It is %q, not %q. Look again.", was.ID, *id)}
+			Detail: fmt.Sprintf("It is %q, not %q. Look again.", was.ID, *a.ID)}
 	case !was.Foreign:
 		return nil, &Problem{Status: 409, Code: "state-changed", Title: "The store is the one that it was", Detail: "There is nothing to accept."}
 	}
-	now, err := s.Accept(c.Context())
+	now, err := s.Accept(ctx)
 	switch {
 	case errors.Is(err, stet.ErrForeign): // such as a file that was moved away while it is open
 		return nil, &Problem{Status: 409, Code: "state-changed", Title: "The store cannot be accepted as it is", Detail: reasonOf(err) + "."}
 	case err != nil:
 		return nil, unavailable
 	}
-	entry := n.by(c.who)
+	entry := d.by(&c)
 	entry.Action = actionAccept
 	entry.Evidence = strings.TrimSuffix(fmt.Sprintf("%s; it was accepted as %s; %s", was.Why, now.ID, entry.Evidence), "; ")
-	h.Log.Warn("the store was accepted as it is", "who", c.who.name, "id", now.ID, "was", was.Why)
-	if err := h.engine.Operator().Audit(c.Context(), stet.ID{}, entry); err != nil && !errors.Is(err, stet.ErrUnsupported) {
+	d.log.Warn("the store was accepted as it is", "who", d.caller.Name, "id", now.ID, "was", was.Why)
+	if err := d.engine.Operator().Audit(ctx, stet.ID{}, entry); err != nil && !errors.Is(err, stet.ErrUnsupported) {
 		return nil, untraced
 	}
 	return identityOf(&now, &now, nil), nil

@@ -1,0 +1,245 @@
+package operate
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/stopwatch"
+	"github.com/stet-dev/stet/outbox"
+)
+
+// Status is the answer of GET /api/v1/status: what needs a person, and how the parts are.
+type Status struct {
+	Title         string     `json:"title,omitzero"`     // which installation this is
+	TraceURL      string     `json:"trace_url,omitzero"` // of a page that shows a trace, with {trace_id} in it
+	At            time.Time  `json:"at"`
+	Unknown       int        `json:"unknown"`                 // all of them: the next three add up to it
+	Dead          int        `json:"dead_letters"`            // that are not snoozed
+	Snoozed       int        `json:"snoozed"`                 // dead letters, too
+	Waiting       int        `json:"waiting"`                 // for a probe, or for people
+	Unread        bool       `json:"unread,omitzero"`         // they could not be read, or listed: the counts say nothing
+	More          bool       `json:"more,omitzero"`           // the counts are of the latest records, and lower bounds
+	Double        []Entry    `json:"double_effects"`          // keys that had their effect twice, and that no person has noted since: at most 100, the last first
+	Unstored      *Unstored  `json:"unstored,omitzero"`       // nil: the store has what this process knows
+	OldestUnknown time.Time  `json:"oldest_unknown,omitzero"` // of those that are waiting: since when it is unknown
+	OutboxDead    *int       `json:"outbox_dead,omitzero"`    // nil: there is no outbox, or it was not read
+	OutboxUnread  bool       `json:"outbox_unread,omitzero"`  // there is one, and it could not be read
+	Incidents     []Incident `json:"incidents"`               // the 20 most pressing, without their keys
+	Ended         []Ended    `json:"ended"`                   // what was unknown lately and is not any more: 5 groups at most, the last first
+	Store         Health     `json:"store"`
+	Cache         *Health    `json:"cache,omitzero"`
+	Gateways      []Gateway  `json:"gateways"`
+	Series        []Series   `json:"series"` // one for each result there was, of all gateways: of the last hour, or with ?span=day of a day
+	Warnings      []Warning  `json:"warnings"`
+}
+
+// Unstored is what the process that answers knows, and its store has not taken yet: results and
+// doubts, and the memory that they take. They are lost if it is killed.
+type Unstored struct {
+	Entries int   `json:"entries"`
+	Bytes   int64 `json:"bytes"`
+}
+
+// Health is how a part answers.
+type Health struct {
+	Name  string  `json:"name"`
+	OK    bool    `json:"ok"`
+	Why   string  `json:"why,omitzero"` // what is wrong
+	P50MS float64 `json:"p50_ms,omitzero"`
+	P99MS float64 `json:"p99_ms,omitzero"`
+}
+
+// Gateway is a process that works on the same store.
+type Gateway struct {
+	Name      string    `json:"name"`
+	Version   string    `json:"version,omitzero"`
+	StartedAt time.Time `json:"started_at"`
+	SeenAt    time.Time `json:"seen_at"`
+	State     string    `json:"state"` // ready, draining, ended, or gone: no sign of life
+	PerSecond float64   `json:"per_second"`
+	Partial   bool      `json:"partial,omitzero"` // some of its figures are missing: there were too many to publish, or they cannot be read
+}
+
+// Series is how many requests a second had a result, in equal steps up to Until.
+type Series struct {
+	Result    string    `json:"result"`
+	Until     time.Time `json:"until"`
+	Step      float64   `json:"step_s"`
+	PerSecond []float64 `json:"per_second"`
+}
+
+// Warning is a setting or a state that should be looked at.
+type Warning struct {
+	Code string `json:"code"` // for stet explain
+	Text string `json:"text"`
+	Mend string `json:"mend"`
+}
+
+// RouteFigures is a route's rules in short, and what its requests were told since its gateways
+// began, at most a day ago. A route without a Mode is not in the configuration of the gateway that
+// was asked.
+type RouteFigures struct {
+	Route       string  `json:"route"`
+	Match       string  `json:"match,omitzero"` // "": requests that no other route matches
+	Mode        string  `json:"mode,omitzero"`
+	Results     Results `json:"results"`
+	Shadow      Results `json:"shadow,omitzero"` // what requests would have been told outside shadow mode; unseen: that is not known
+	Unprotected int     `json:"unprotected"`     // requests that may change state and ran without a key, or without the store
+	Mismatches  int     `json:"mismatches"`
+}
+
+// Figures is what the processes on one store have counted.
+type Figures struct {
+	At        time.Time // by the store's clock
+	Gateways  []Gateway
+	Hour, Day []Series // of all requests, one for each result that there was
+	Routes    []RouteFigures
+}
+
+// Results counts requests by what they were told, in the words of idem_requests_total.
+type Results map[string]int
+
+// Requests is how many there were.
+func (r Results) Requests() (n int) {
+	for _, count := range r {
+		n += count
+	}
+	return n
+}
+
+// Duplicates is how many requests did not run because another one with their key had run, was
+// running, or may have had its effect.
+func (r Results) Duplicates() int { return r["replay"] + r["in_progress"] + r["unknown"] }
+
+// Sum counts the requests of all series since an instant, by whole steps.
+func Sum(all []Series, since time.Time) Results {
+	r := Results{}
+	for i := range all {
+		if n := all[i].since(since); n > 0 {
+			r[all[i].Result] += n
+		}
+	}
+	return r
+}
+
+func (s *Series) since(since time.Time) int {
+	n, end := 0.0, s.Until
+	for _, rate := range slices.Backward(s.PerSecond) {
+		if !end.After(since) {
+			break
+		}
+		n, end = n+rate*s.Step, end.Add(-time.Duration(s.Step*float64(time.Second)))
+	}
+	return int(n + .5)
+}
+
+// Overview says what needs a person, and how the parts are; the series are of an hour, or of a day.
+// Callers who are bound to scopes are told what is of those: no gateways, no rates, and no warnings,
+// which are of all. It takes a viewer.
+func (d *Desk) Overview(ctx context.Context, day bool) (Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	c, all := &d.conf, !d.caller.Bound()
+	s := Status{Title: c.Title, TraceURL: c.TraceURL, At: time.Now().UTC(), Double: []Entry{}, Incidents: []Incident{}, Ended: []Ended{}, Gateways: []Gateway{},
+		Series: []Series{}, Warnings: []Warning{}}
+	s.Store, s.Cache = d.health(ctx)
+	if err := d.attention(ctx, &s); err != nil {
+		s.OutboxUnread = c.Outbox != nil // they are read together
+		if s.Unread = true; s.Store.OK && err != unlisted {
+			return s, err
+		}
+	}
+	if n, bytes := d.engine.Unstored(); n > 0 && all {
+		s.Unstored = &Unstored{n, bytes}
+	}
+	if c.Figures != nil {
+		f := c.Figures(ctx)
+		if s.At = f.At; all {
+			s.Gateways = some(f.Gateways)
+			if s.Series = some(f.Hour); day {
+				s.Series = some(f.Day)
+			}
+		}
+	}
+	if c.Warnings != nil && all {
+		s.Warnings = some(c.Warnings())
+	}
+	return s, nil
+}
+
+// some is a list as JSON has it: empty and not null.
+func some[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// health says how the store answers, and the cache. Without a gateway's own measurements the store
+// is asked once.
+func (s *service) health(ctx context.Context) (Health, *Health) {
+	if s.conf.Health != nil {
+		return s.conf.Health()
+	}
+	began := stopwatch.Start(true)
+	err := s.Ask(ctx)
+	took := stopwatch.Since(began)
+	if err != nil {
+		return Health{Name: "store", Why: "it does not answer"}, nil
+	}
+	return Health{Name: "store", OK: true, P50MS: millis(took), P99MS: millis(took)}, nil
+}
+
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// maxDead is how many messages are looked at for a token that is bound to scopes.
+const maxDead = 10_000
+
+// outboxDead is how many messages wait for a person; nil if there is no outbox. With more there may
+// be further ones.
+func (d *Desk) outboxDead(ctx context.Context) (dead *int, more bool, err error) {
+	if d.conf.Outbox == nil {
+		return nil, false, nil
+	}
+	n := 0
+	if !d.caller.Bound() {
+		counts, err := d.conf.Outbox.Counts(ctx)
+		n = int(counts[outbox.Dead] + counts[outbox.Unknown])
+		return &n, false, err
+	}
+	q := outbox.Query{Dead: true, Limit: stet.MaxLimit}
+	for range maxDead / q.Limit {
+		page, err := d.conf.Outbox.List(ctx, q)
+		if err != nil {
+			return nil, false, err
+		}
+		for i := range page {
+			if d.caller.Allows(page[i].Record.Scope) {
+				n++
+			}
+		}
+		if len(page) < q.Limit {
+			return &n, false, nil
+		}
+		q.After = page[len(page)-1].ID
+	}
+	return &n, true, nil
+}
+
+// attention says what needs a person, as far as the store can list its records.
+func (d *Desk) attention(ctx context.Context, s *Status) error {
+	all, err := d.unknowns(ctx, IncidentQuery{})
+	if err != nil {
+		return err
+	}
+	s.Unknown, s.Dead, s.Snoozed, s.Waiting, s.OldestUnknown = all.Unknown, all.Dead, all.Snoozed, all.Waiting, all.Oldest
+	s.OutboxDead, s.OutboxUnread, s.More = all.OutboxDead, all.OutboxUnread, all.More || all.OutboxMore
+	s.Double, s.Incidents, s.Ended = some(all.Double), some(all.Incidents), some(all.Ended)
+	s.Incidents = s.Incidents[:min(len(s.Incidents), maxIncidents)]
+	return nil
+}
+
+// maxIncidents is how many incidents a status has.
+const maxIncidents = 20
