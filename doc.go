@@ -69,7 +69,6 @@
 //	maintenance                          background loops: lapsed leases and expired records
 //	reconcile                            finds out what became of unknown outcomes
 //	reconcile/compare                    compares a service's books with its provider's
-//	bulk                                 changes many records in one job
 //	operate                              what operators do with the records of an engine
 //	admin                                the same as a JSON API
 //	admin/adminclient                    a client of that API

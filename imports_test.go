@@ -21,7 +21,7 @@ var layers = []struct {
 	{"internal/codec", 1}, {"internal/sqltext", 1}, {"internal/ability", 1}, {"internal/pgstore", 1}, {"internal/sqltx", 1}, {"internal/tablestore", 1}, {"internal/storeid", 1}, {"internal/inplace", 1}, {"internal/usable", 1}, {"internal/execution", 2}, // they speak of records
 	{"internal/", 0}, {"docs/problems", 0},
 	{"store/", 2},
-	{"stethttp", 2}, {"maintenance", 2}, {"reconcile", 2}, {"bulk", 2}, {"flow", 2}, {"outbox", 2}, {"stettest", 4},
+	{"stethttp", 2}, {"maintenance", 2}, {"reconcile", 2}, {"flow", 2}, {"outbox", 2}, {"stettest", 4},
 	{"gateway", 3}, {"operate", 3}, {"admin", 4},
 	{"examples/", 5},
 	{"", 1}, // the core

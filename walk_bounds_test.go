@@ -69,10 +69,6 @@ var unbounded = map[string]string{
 	"adminclient.StrangerError": "an error that tells",
 	"figures.Calls":             "what was measured, for people to look at",
 
-	"bulk.Count":    "an answer",
-	"bulk.Job":      "an answer",
-	"bulk.Mismatch": "an error that tells",
-
 	"compare.Difference": "an answer",
 	"compare.Entry":      "amounts of other people's ledgers, which are compared",
 

@@ -11,20 +11,13 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/operate"
-	"github.com/stet-dev/stet/store/memstore"
 )
 
 // newBulkDesk is a desk whose jobs are run.
 func newBulkDesk(t *testing.T, c admin.Config) *desk {
 	t.Helper()
-	store := memstore.New(memstore.Config{})
-	e, err := stet.New(store, stet.Config{Pepper: []byte("pepper")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Jobs, c.Settle = bulk.New(e), stet.Never
+	c.Jobs, c.Settle = operate.NewJobs(), stet.Never
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -32,7 +25,7 @@ func newBulkDesk(t *testing.T, c admin.Config) *desk {
 		_ = c.Jobs.Run(ctx)
 	}()
 	t.Cleanup(func() { stop(); <-ended })
-	return newDesk(t, c, store)
+	return newDesk(t, c, nil)
 }
 
 // bulk sends a body, and returns what is answered.
@@ -281,9 +274,9 @@ func TestBulkVersions(t *testing.T) {
 		t.Errorf("%v", end)
 	}
 	res, body := d.get(fmt.Sprint("/api/v1/bulk/", job["job"], "/report"))
-	var line bulk.Failure
+	var line operate.Failure
 	if err := json.Unmarshal([]byte(body), &line); err != nil || res.Header.Get("Content-Type") != "application/x-ndjson" || !line.Left ||
-		line.Cause != "changed-meanwhile" || line.Detail == "" || strings.Count(body, "\n") != 1 || !strings.HasPrefix(ids[1], `"`+line.ID) {
+		line.Cause != "state-changed" || line.Detail == "" || strings.Count(body, "\n") != 1 || !strings.HasPrefix(ids[1], `"`+line.ID) {
 		t.Errorf("%s %v: %q", res.Header.Get("Content-Type"), err, body)
 	}
 	if res, _ := d.get("/api/v1/bulk/bulk_none/report"); res.StatusCode != 404 {
@@ -291,45 +284,33 @@ func TestBulkVersions(t *testing.T) {
 	}
 }
 
-// A job is stopped and resumed by who may change records; what took an admin to start takes one to
-// resume.
+// A job is stopped by who may change records.
 func TestBulkStop(t *testing.T) {
-	store := memstore.New(memstore.Config{})
-	e, err := stet.New(store, stet.Config{Pepper: []byte("pepper")})
-	if err != nil {
-		t.Fatal(err)
-	}
 	bound := admin.NewToken("tina", "tina-token", operate.Admin)
 	bound.Scopes = []string{"t2"}
-	d := newDesk(t, admin.Config{Config: operate.Config{Jobs: bulk.New(e)}, Tokens: append(tokens(), bound)}, store) // without a process that works on its jobs
+	d := newDesk(t, admin.Config{Config: operate.Config{Jobs: operate.NewJobs()}, Tokens: append(tokens(), bound)}, nil) // nothing works on its jobs
 	d.put("t1", "done", func(*stet.Claim) stet.Outcome { return stet.Outcome{Response: stet.Response{Status: 201}} })
 	d.token = "admin-token"
 	status, started := d.bulk("/api/v1/bulk", `{"action":"delete","filter":{"scope":"t1"},"expect":1,"reason":"tests"}`)
 	if status != 202 {
 		t.Fatalf("%d %v", status, started)
 	}
-	at := fmt.Sprint("/api/v1/bulk/", started["job"])
+	at := fmt.Sprint("/api/v1/bulk/", started["job"], "/stop")
 	for _, c := range []struct {
-		token, path, body string
-		status            int
-		told              any // the code, or the state
+		token, body string
+		status      int
+		told        any // the code, or the state
 	}{
-		{"viewer-token", "/stop", `{"reason":"x"}`, 403, "forbidden"},
-		{"tina-token", "/stop", `{"reason":"x"}`, 404, "not-found"},
-		{"operator-token", "/stop", `{}`, 400, "reason-required"},
-		{"operator-token", "/resume", `{"reason":"x"}`, 403, "forbidden"},
-		{"admin-token", "/resume", `{"reason":"x"}`, 409, "state-changed"},
-		{"operator-token", "/stop", `{"reason":"x"}`, 200, "stopped"},
-		{"operator-token", "/stop", `{"reason":"x"}`, 409, "state-changed"},
-		{"operator-token", "/resume", `{"reason":"x"}`, 403, "forbidden"},
-		{"admin-token", "/resume", `{"reason":"x"}`, 200, "waiting"},
-		{"admin-token", "/stop", `{"reason":"x"}`, 200, "stopped"},
-		{"admin-token", "/resume", `{"reason":"x"}`, 200, "waiting"},
+		{"viewer-token", `{"reason":"x"}`, 403, "forbidden"},
+		{"tina-token", `{"reason":"x"}`, 404, "not-found"},
+		{"operator-token", `{}`, 400, "reason-required"},
+		{"operator-token", `{"reason":"x"}`, 200, "running"},
+		{"operator-token", `{"reason":"x"}`, 409, "state-changed"},
 	} {
 		d.token = c.token
-		status, doc := d.bulk(at+c.path, c.body)
+		status, doc := d.bulk(at, c.body)
 		if told := cmp.Or(doc["code"], doc["state"]); status != c.status || told != c.told {
-			t.Errorf("%s %s: %d %v", c.token, c.path, status, doc)
+			t.Errorf("%s %s: %d %v", c.token, c.body, status, doc)
 		}
 	}
 	about := 0
@@ -338,7 +319,7 @@ func TestBulkStop(t *testing.T) {
 			about++
 		}
 	}
-	if about != 5 { // a start, two stops, two resumptions
+	if about != 2 { // a start and a stop
 		t.Errorf("%d entries are about the job", about)
 	}
 

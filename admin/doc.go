@@ -31,7 +31,6 @@
 //	GET     /api/v1/bulk/{job}                     viewer    show a job
 //	GET     /api/v1/bulk/{job}/report              viewer    list what it did not change
 //	POST    /api/v1/bulk/{job}/stop                operator  stop it where it is
-//	POST    /api/v1/bulk/{job}/resume              operator  go on with it
 //	GET     /api/v1/outbox                         viewer    list messages
 //	GET     /api/v1/outbox/{message}               viewer    show one (operator: ?reveal=1)
 //	POST    /api/v1/outbox/{message}/retry         operator  deliver it again

@@ -23,7 +23,6 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/outbox"
 	"github.com/stet-dev/stet/store/memstore"
@@ -61,7 +60,6 @@ var endpoints = map[string]endpoint{
 	"GET /api/v1/bulk/{job}":                {about: "Show a job"},
 	"GET /api/v1/bulk/{job}/report":         {"List the records that a job did not change, a line of JSON each", plainText("application/x-ndjson")},
 	"POST /api/v1/bulk/{job}/stop":          {about: "Stop a job where it is"},
-	"POST /api/v1/bulk/{job}/resume":        {about: "Go on with a stopped job"},
 	"GET /api/v1/outbox":                    {about: "List messages"},
 	"GET /api/v1/outbox/{message}":          {about: "Show a message"},
 	"POST /api/v1/outbox/{message}/retry":   {about: "Deliver a message again"},
@@ -121,13 +119,14 @@ var places = map[string]schema{
 
 // words are what some types can be.
 var words = map[reflect.Type][]string{
-	reflect.TypeFor[bulk.Action]():  {"release", "resolve", "probe", "snooze", "hand", "delete", "extend"},
-	reflect.TypeFor[outbox.State](): operate.OutboxStates,
+	reflect.TypeFor[operate.Action]():   {"release", "resolve", "probe", "snooze", "hand", "delete", "extend"},
+	reflect.TypeFor[operate.JobState](): {"running", "completed", "stopped", "interrupted", "newer"},
+	reflect.TypeFor[outbox.State]():     operate.OutboxStates,
 }
 
 // TestOpenAPI holds openapi.json to the routes and to the types of their documents.
 func TestOpenAPI(t *testing.T) {
-	g := &openAPI{T: t, schemas: map[string]any{}, comments: commentsOf(t, ".", "../operate", "../bulk", "../outbox"), paths: map[string]map[string]any{}}
+	g := &openAPI{T: t, schemas: map[string]any{}, comments: commentsOf(t, ".", "../operate", "../outbox"), paths: map[string]map[string]any{}}
 	for _, rt := range routes {
 		if rt.method == "" {
 			continue
@@ -390,7 +389,7 @@ func TestOpenAPINamesWhatIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := New(e, Config{Config: operate.Config{Jobs: bulk.New(e), Outbox: noLetters{}}, Policy: func() Policy { return Policy{} }})
+	h := New(e, Config{Config: operate.Config{Jobs: operate.NewJobs(), Outbox: noLetters{}}, Policy: func() Policy { return Policy{} }})
 	var doc struct {
 		Paths map[string]map[string]struct {
 			Parameters []struct{ Name, In string }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/reconcile"
 )
@@ -158,7 +157,7 @@ func TestReleaseOfWhatWasCancelled(t *testing.T) {
 func TestBulkReleaseNowTakesAnAdmin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, admin.Config{Tokens: only(tokens()...)})
-		w.Handler = admin.New(w.engine, admin.Config{Config: operate.Config{Jobs: bulk.New(w.engine)}, Tokens: only(tokens()...)})
+		w.Handler = admin.New(w.engine, admin.Config{Config: operate.Config{Jobs: operate.NewJobs()}, Tokens: only(tokens()...)})
 		w.unknown("s", "k", "", "timeout")
 		order := func(member string) string {
 			return `{"action":"release","filter":{"scope":"s"},"expect":1,"reason":"x","` + member + `":true}`

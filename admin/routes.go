@@ -73,7 +73,6 @@ var routes = []route{
 	{"GET", "/api/v1/bulk/{job}", viewer, getOf(job, withoutOf((*desk).Job)), withBulk},
 	{"GET", "/api/v1/bulk/{job}/report", viewer, by((*handler).report), withBulk},
 	{"POST", "/api/v1/bulk/{job}/stop", operator, postTo(job, (*desk).StopJob), withBulk},
-	{"POST", "/api/v1/bulk/{job}/resume", operator, postTo(job, (*desk).ResumeJob), withBulk},
 	{"GET", "/api/v1/outbox", viewer, get((*desk).Messages), nil},
 	{"GET", "/api/v1/outbox/{message}", viewer, showMore(message, (*desk).Message, (*desk).RevealMessage), nil},
 	{"POST", "/api/v1/outbox/{message}/retry", operator, postTo(message, (*desk).Retry), nil},

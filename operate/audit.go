@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/internal/usable"
 )
 
@@ -31,7 +30,7 @@ type Entry struct {
 func (s *service) entry(c *stet.Change) Entry {
 	e := Entry{At: c.At.UTC(), Who: c.Note.Who, Action: c.Action(), ID: cmp.Or(c.Tag, s.tagOf(c.ID)),
 		Scope: string(c.ID.Scope), Reason: c.Note.Why, Evidence: c.Note.Evidence, Notice: c.Note.Notice}
-	if e.Job = bulk.JobOf(c.ID); e.Job != "" {
+	if e.Job = jobOf(c.ID); e.Job != "" {
 		e.ID = ""
 	}
 	if c.From != 0 {
@@ -100,7 +99,7 @@ func (d *Desk) Audit(ctx context.Context, a AuditQuery) (list EntryList, err err
 
 func (a *AuditQuery) selects(c *stet.Change) bool {
 	return (c.Action() == a.Action || a.Action == "" && c.Action() != usable.Action) &&
-		(a.Notice == "" || c.Note.Notice == a.Notice || bulk.JobOf(c.ID) == a.Notice) && !c.At.Before(a.Since) && (a.Until.IsZero() || c.At.Before(a.Until))
+		(a.Notice == "" || c.Note.Notice == a.Notice || jobOf(c.ID) == a.Notice) && !c.At.Before(a.Since) && (a.Until.IsZero() || c.At.Before(a.Until))
 }
 
 // mayReveal returns the problem of a caller who may not see what is not shown by default, or of the

@@ -111,7 +111,7 @@ func (c *Change) check() error {
 
 // by is the entry that a change leaves in the audit trail.
 func (d *Desk) by(c *Change) stet.Note {
-	return stet.Note{Who: d.caller.Name, Why: c.Reason, Evidence: c.Evidence}
+	return stet.Note{Who: d.caller.Name, Why: c.Reason, Evidence: c.Evidence, Notice: d.notice}
 }
 
 // passes is how often a record is read that was written meanwhile, such as by a probe, which is no
@@ -205,10 +205,12 @@ func (d *Desk) Extend(ctx context.Context, n Name, x Extension) (Record, error) 
 	})
 }
 
-// retention is so many seconds, at most a hundred years: longer than any result is of use, and
-// within every store's calendar.
+// maxSeconds is a hundred years: longer than any result is of use, and within every store's
+// calendar.
+const maxSeconds = 100 * 365 * 24 * 3600
+
 func retention(seconds float64) time.Duration {
-	return time.Duration(min(seconds, 100*365*24*3600) * float64(time.Second))
+	return time.Duration(min(seconds, maxSeconds) * float64(time.Second))
 }
 
 var keptLonger = &Problem{Status: 409, Code: "state-changed", Title: "The result is kept for longer already", Detail: "Nothing was changed: extend only lengthens. To end it earlier, delete it."}
@@ -278,7 +280,7 @@ func (d *Desk) Probe(ctx context.Context, n Name, q Question) (doc Probed, err e
 	if err != nil {
 		return doc, err
 	}
-	a, err := asks.Ask(ctx, &rec.Head, stet.Note{Who: d.caller.Name, Why: q.Reason})
+	a, err := asks.Ask(ctx, &rec.Head, stet.Note{Who: d.caller.Name, Why: q.Reason, Notice: d.notice})
 	if err != nil {
 		return doc, d.unchanged(&a.Head, err)
 	}

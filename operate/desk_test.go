@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/internal/ability"
 	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/store/memstore"
@@ -51,7 +50,7 @@ func newEngine(t *testing.T, s stet.Store) *stet.Engine {
 // Each method of a desk refuses a lower role by itself, whichever way the call came.
 func TestEachMethodTakesARole(t *testing.T) {
 	e := newEngine(t, memstore.New(memstore.Config{}))
-	s, err := operate.New(operate.Config{Engine: e, Jobs: bulk.New(e)})
+	s, err := operate.New(operate.Config{Engine: e, Jobs: operate.NewJobs()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -132,27 +132,33 @@ type Shown struct {
 }
 
 // Incident shows a group with its records. It takes a viewer.
-func (d *Desk) Incident(ctx context.Context, id string, s Shown) (in Incident, err error) {
+func (d *Desk) Incident(ctx context.Context, id string, s Shown) (Incident, error) {
 	if err := upTo("keys", maxKeys, s.Keys); err != nil {
-		return in, err
+		return Incident{}, err
 	}
+	in, keys, err := d.findIncident(ctx, id)
+	in.Keys = keys[:min(len(keys), cmp.Or(s.Keys, maxKeys))]
+	return in, err
+}
+
+// findIncident returns a group, and its records, those that tell most first.
+func (d *Desk) findIncident(ctx context.Context, id string) (in Incident, keys []Record, err error) {
 	all, err := d.unknowns(ctx, IncidentQuery{})
 	if err != nil {
-		return in, err
+		return in, nil, err
 	}
 	for _, in := range all.Incidents {
 		if in.ID == id {
-			in.Keys = slices.SortedStableFunc(slices.Values(all.members[in.ID]), func(a, b Record) int {
+			keys = slices.SortedStableFunc(slices.Values(all.members[in.ID]), func(a, b Record) int {
 				return cmp.Or(cmp.Compare(tells(&a), tells(&b)), a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
 			})
-			in.Keys = in.Keys[:min(len(in.Keys), cmp.Or(s.Keys, maxKeys))]
-			return in, nil
+			return in, keys, nil
 		}
 	}
 	if all.More {
-		return in, notListed
+		return in, nil, notListed
 	}
-	return in, notFound
+	return in, nil, notFound
 }
 
 // notListed is the answer about an incident that may be there.

@@ -14,48 +14,41 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/internal/members"
 	"github.com/stet-dev/stet/internal/walk"
 )
 
-// Job is a bulk job as the API shows it.
-type Job struct {
-	Job         string         `json:"job"`
-	Action      bulk.Action    `json:"action"`
-	Filter      Filter         `json:"filter"`
-	State       bulk.State     `json:"state"`
-	Total       int            `json:"total"`
-	Done        int            `json:"done"`
-	Failed      int            `json:"failed"`
-	Left        int            `json:"left"`   // of a completed job: what was left as it is, each for a reason
-	Errors      []bulk.Failure `json:"errors"` // the first 20 that failed or were left; GET …/report has the others
-	Limit       int            `json:"limit,omitzero"`
-	Seconds     float64        `json:"seconds,omitzero"`
-	Until       time.Time      `json:"until,omitzero"` // of snooze
-	To          string         `json:"to,omitzero"`    // of hand
-	Who         string         `json:"who"`
-	Reason      string         `json:"reason"`
-	Evidence    string         `json:"evidence,omitzero"`
-	CreatedAt   time.Time      `json:"created_at"`
-	UpdatedAt   time.Time      `json:"updated_at"`
-	CompletedAt time.Time      `json:"completed_at,omitzero"`
-}
+// Action is what a job does with each record: what the method of a [Desk] does with one.
+type Action string
 
-// maxShown is how many of a job's failures are shown with it.
-const maxShown = 20
+// The actions.
+const (
+	ActRelease Action = "release" // says that nothing happened, of what a probe has looked for
+	ActResolve Action = "resolve" // gives the answer that is known: a late one, or what the last probe found
+	ActProbe   Action = "probe"
+	ActSnooze  Action = "snooze"
+	ActHand    Action = "hand"
+	ActDelete  Action = "delete"
+	ActExtend  Action = "extend"
+)
 
-func newJob(j *bulk.Job) Job {
-	return Job{Job: j.ID, Action: j.Action, Filter: filterOf(&j.Query), State: j.State, Total: j.Total, Done: j.Done, Failed: j.Failed,
-		Left: j.Left, Errors: append([]bulk.Failure{}, j.Errors[:min(len(j.Errors), maxShown)]...), Limit: j.Limit, Seconds: j.Retain.Seconds(),
-		Until: j.Until.UTC(), To: j.To, Who: j.Note.Who, Reason: j.Note.Why,
-		Evidence: j.Note.Evidence, CreatedAt: j.CreatedAt.UTC(), UpdatedAt: j.UpdatedAt.UTC(), CompletedAt: j.CompletedAt.UTC()}
-}
+// Actions are all of them.
+var Actions = []Action{ActRelease, ActResolve, ActProbe, ActSnooze, ActHand, ActDelete, ActExtend}
+
+// ofUnknown reports whether the action is done to unknown records alone.
+func (a Action) ofUnknown() bool { return a != ActDelete && a != ActExtend }
 
 // Selection is what a job would do, to which records.
 type Selection struct {
-	Action bulk.Action `json:"action"`
-	Filter Parameters  `json:"filter,omitempty"`
+	Action Action `json:"action"`
+	// Filter selects records. One that selects everything is refused. Without a state, an action
+	// that is done to unknown records selects those.
+	Filter Parameters `json:"filter,omitempty"`
+	// Incident selects the records of an incident, in place of a filter.
+	Incident string `json:"incident,omitzero"`
+	// IDs are the records, in place of a filter: k_…, or k_…@BASIS for one that is changed only
+	// while it has that [Record].Basis.
+	IDs []string `json:"ids,omitempty"`
 }
 
 // Parameters are those of a list, by their names, such as {"state": "unknown"}. They are a [Filter]
@@ -71,10 +64,9 @@ func (p *Parameters) UnmarshalJSON(doc []byte) error {
 	return nil
 }
 
-// query is what they select. Those of a page say nothing of a record, and a downstream name is what
+// filter is what they select. Those of a page say nothing of a record, and a downstream name is what
 // a store only finds by itself.
-func (p Parameters) query() (stet.Query, error) {
-	var f Filter
+func (p Parameters) filter() (f Filter, err error) {
 	values := url.Values{}
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		text := fmt.Sprint(p[name])
@@ -89,31 +81,27 @@ func (p Parameters) query() (stet.Query, error) {
 		}
 		switch {
 		case slices.Contains([]string{"cursor", "limit", "sort", "downstream"}, name):
-			return stet.Query{}, BadParameter("filter", name+" does not select records for a job: leave it out")
+			return f, BadParameter("filter", name+" does not select records for a job: leave it out")
 		case text == "":
-			return stet.Query{}, BadParameter("filter", name+": it is text, a number, or true")
+			return f, BadParameter("filter", name+": it is text, a number, or true")
 		}
 		values.Set(name, text)
 	}
-	err := members.Query(values, &f)
+	err = members.Query(values, &f)
 	if bad, ok := errors.AsType[*members.Error](err); ok {
-		return stet.Query{}, BadParameter("filter", bad.Member+": "+bad.Problem)
+		return f, BadParameter("filter", bad.Member+": "+bad.Problem)
 	}
-	q, err := f.query()
-	if bad, ok := errors.AsType[*Problem](err); ok {
-		return q, BadParameter("filter", bad.Detail)
+	if _, err = f.query(); err != nil {
+		return f, BadParameter("filter", ProblemOf(err).Detail)
 	}
-	return q, nil
+	return f, nil
 }
 
 // Order is what a job is to do, to which records, and why.
 type Order struct {
 	Selection
-	// IDs are the records, in place of a filter: k_…, or k_…@BASIS for one that is changed only
-	// while it has that [Record].Basis.
-	IDs      []string  `json:"ids,omitempty"`
-	Expect   int       `json:"expect"` // how many match, as counted
-	Limit    int       `json:"limit,omitzero"`
+	Expect   int       `json:"expect"`           // how many match, as counted
+	Limit    int       `json:"limit,omitzero"`   // the most records that are changed, in the store's order
 	Seconds  float64   `json:"seconds,omitzero"` // of extend: from now
 	Until    time.Time `json:"until,omitzero"`   // of snooze
 	To       string    `json:"to,omitzero"`      // of hand
@@ -125,32 +113,50 @@ type Order struct {
 }
 
 // takes is the role that a job takes: an admin's where each of these takes one for one record.
-func takes(a bulk.Action, now, override bool) Role {
-	if a == bulk.Delete || now || override {
+func takes(a Action, now, override bool) Role {
+	if a == ActDelete || now || override {
 		return Admin
 	}
 	return Operator
 }
 
-// jobs are the bulk jobs, for a caller who may do what takes a role.
-func (d *Desk) jobs(r Role) (*bulk.Jobs, error) {
-	if d.conf.Jobs == nil {
-		return nil, notFound
+// check says what is wrong with an order, and fills in what hand needs not say.
+func (o *Order) check() error {
+	o.To = strings.TrimSpace(o.To)
+	if o.Action == ActHand && o.To != "" {
+		o.Reason = cmp.Or(o.Reason, o.Note, "handed to "+o.To)
 	}
-	return d.conf.Jobs, d.caller.Takes(r)
-}
-
-// selected returns the query of a job. It is the one place that decides in which scopes a caller may
-// change records in bulk: the query has to name one of the caller's.
-func (d *Desk) selected(p Parameters) (stet.Query, error) {
-	q, err := p.query()
-	if err != nil {
-		return q, err
+	_, wrong := seconds("seconds", o.Seconds)
+	ahead := time.Until(o.Until)
+	switch {
+	case o.Note != "" && o.Action != ActHand:
+		return BadParameter("note", "only hand takes it, in place of reason")
+	case strings.TrimSpace(o.Reason) == "":
+		return reasonRequired
+	case o.Expect <= 0:
+		return BadParameter("expect", "say how many records match, as you have seen it: POST /api/v1/bulk/count counts them")
+	case o.Limit < 0:
+		return BadParameter("limit", "it is the most records that are changed; leave it out for all that match")
+	case o.Limit > 0 && len(o.Filter) == 0:
+		return BadParameter("limit", "it is for a filter; name fewer ids instead")
+	case wrong != nil:
+		return wrong
+	case o.Action == ActExtend && o.Seconds < 1:
+		return BadParameter("seconds", "say for how long the results are to be kept from now, at least 1")
+	case o.Action != ActExtend && o.Seconds != 0:
+		return BadParameter("seconds", "only extend takes it")
+	case (o.Action == ActSnooze) == o.Until.IsZero():
+		return BadParameter("until", "it is until when records are snoozed; snooze needs it, and nothing else takes it")
+	case o.Action == ActSnooze && (ahead <= 0 || ahead > stet.MaxSnooze):
+		return BadParameter("until", fmt.Sprintf("it is an instant ahead, at most %d hours from now", stet.MaxSnooze/time.Hour))
+	case (o.Action == ActHand) == (o.To == ""):
+		return BadParameter("to", "it is whom records are handed to; hand needs it, and nothing else takes it")
+	case o.Action != ActRelease && o.Now:
+		return BadParameter("now", "only release takes it")
+	case o.Action != ActRelease && o.Override:
+		return BadParameter("override", "only release takes it")
 	}
-	if d.caller.only(&q.Scope); !d.caller.Allows(q.Scope) {
-		return q, notFound
-	}
-	return q, nil
+	return cmp.Or(remark("to", o.To, maxName), remark("reason", o.Reason, maxRemark))
 }
 
 // Count is how many records a job would be about, and which.
@@ -158,111 +164,167 @@ type Count struct {
 	Matching int            `json:"matching"`
 	States   map[string]int `json:"states"`
 	Oldest   time.Time      `json:"oldest,omitzero"`
+	// More says that further ones match: a job is about the first [MaxRecords].
+	More bool `json:"more,omitzero"`
 }
 
-// Preview counts what a job would be about. It takes an operator, and an admin where it deletes.
-func (d *Desk) Preview(ctx context.Context, s Selection) (Count, error) {
-	jobs, err := d.jobs(takes(s.Action, false, false))
-	if err != nil {
-		return Count{}, err
-	}
-	q, err := d.selected(s.Filter)
-	if err != nil {
-		return Count{}, err
-	}
-	n, err := jobs.Count(ctx, s.Action, q)
-	return Count{n.Matching, n.States, n.Oldest.UTC()}, err
+// MaxRecords is how many records a job is about at most. They are read when it is started.
+const MaxRecords = 10_000
+
+// target is a record that a job is to change, at the basis that it was chosen at.
+type target struct {
+	Name
+	tag, basis string
 }
 
-// Started is a job that was started.
-type Started struct {
-	Job string `json:"job"`
+// chosen are the records of a job.
+type chosen struct {
+	Count
+	targets []target
+	filter  Filter
 }
 
-// Start starts a job. It takes what the same change of one record takes.
-func (d *Desk) Start(ctx context.Context, o Order) (started Started, err error) {
-	jobs, err := d.jobs(takes(o.Action, o.Now, o.Override))
-	var q stet.Query
-	if err == nil && o.IDs == nil { // else see [Desk.named]
-		q, err = d.selected(o.Filter)
+func (c *chosen) add(r *Record, id stet.ID) {
+	c.targets = append(c.targets, target{Name{r.Scope, r.ID, id}, r.ID, r.Basis})
+	c.Matching++
+	c.States[r.State]++
+	if c.Oldest.IsZero() || r.CreatedAt.Before(c.Oldest) {
+		c.Oldest = r.CreatedAt
 	}
-	if err = cmp.Or(err, o.regards()); err != nil {
-		return started, err
-	}
-	c := Change{Reason: o.Reason, Evidence: o.Evidence}
-	_, wrong := seconds("seconds", o.Seconds)
-	switch err := c.check(); {
-	case err != nil:
-		return started, err
-	case o.Expect == 0:
-		return started, BadParameter("expect", "say how many records match, as you have seen it: POST /api/v1/bulk/count counts them")
-	case wrong != nil:
-		return started, wrong
-	}
-	records, err := d.named(ctx, &o, &q.Scope)
-	if err != nil {
-		return started, err
-	}
-	job, err := jobs.Start(ctx, bulk.Order{Action: o.Action, Query: q, Records: records, Expect: o.Expect, Limit: o.Limit,
-		Retain: retention(o.Seconds), Until: o.Until, To: o.To, Settle: d.settle, Now: o.Now, Override: o.Override, Note: d.by(&c)})
-	return Started{job.ID}, err
 }
 
-// regards holds what is stored with records, who looks at them and why, to the bounds of a single
-// one.
-func (o *Order) regards() error {
-	switch {
-	case o.Action == bulk.Hand:
-		if o.To = strings.TrimSpace(o.To); o.To != "" {
-			o.Reason = cmp.Or(o.Reason, o.Note, "handed to "+o.To)
+// choose returns the records that a selection is about.
+func (d *Desk) choose(ctx context.Context, s *Selection) (c chosen, err error) {
+	c.States = map[string]int{}
+	ways := 0
+	for _, there := range []bool{s.Filter != nil, s.Incident != "", s.IDs != nil} {
+		if there {
+			ways++
 		}
-		return cmp.Or(remark("to", o.To, maxName), remark("reason", o.Reason, maxRemark))
-	case o.Note != "":
-		return BadParameter("note", "only hand takes it, in place of reason")
-	case o.Action == bulk.Snooze:
-		return remark("reason", o.Reason, maxRemark)
+	}
+	switch {
+	case d.conf.Jobs == nil:
+		return c, notFound
+	case !slices.Contains(Actions, s.Action):
+		return c, BadParameter("action", "it is release, resolve, probe, snooze, hand, delete or extend")
+	case ways > 1:
+		return c, BadParameter("ids", "ids, incident and filter each select by themselves; send one of them")
+	case s.IDs != nil:
+		err = d.chooseNamed(ctx, s, &c)
+	case s.Incident != "":
+		err = d.chooseIncident(ctx, s, &c)
+	default:
+		err = d.chooseFiltered(ctx, s, &c)
+	}
+	return c, err
+}
+
+// chooseFiltered takes the first records that a filter selects. It is the one place that decides in
+// which scopes a caller may change records in bulk: the filter has to name one of the caller's.
+func (d *Desk) chooseFiltered(ctx context.Context, s *Selection, c *chosen) error {
+	f, err := s.Filter.filter()
+	if err != nil {
+		return err
+	}
+	if d.caller.only(&f.Scope); !d.caller.Allows(f.Scope) {
+		return notFound
+	}
+	switch {
+	case f == Filter{}:
+		return BadParameter("filter", "it selects every record there is; name at least one of its members")
+	case f.Scope == stet.OwnScope:
+		return BadParameter("filter", "its scope is Stet's own, whose records are not changed in bulk")
+	case s.Action.ofUnknown():
+		f.State = cmp.Or(f.State, stet.Unknown.String())
+	}
+	c.filter = f
+	q, err := f.query()
+	if err != nil {
+		return err
+	}
+	q.Limit = stet.MaxLimit
+	for heads, err := range walk.Pages(func(after string) ([]stet.Head, string, error) {
+		q.After = after
+		return d.engine.Operator().List(ctx, q)
+	}) {
+		if err != nil {
+			return err
+		}
+		for i := range heads {
+			if c.More = c.Matching == MaxRecords; c.More {
+				return nil
+			}
+			doc := d.record(&heads[i])
+			c.add(&doc, heads[i].ID)
+		}
 	}
 	return nil
 }
 
-// named returns the records that a job names by their ids, in place of a filter, and their scope, if
-// it is one. A caller who is bound to scopes names those of one scope, whose job they can look at.
-func (d *Desk) named(ctx context.Context, o *Order, scope *stet.Scope) ([]bulk.Named, error) {
-	switch {
-	case o.IDs == nil:
-		return nil, nil
-	case len(o.Filter) > 0:
-		return nil, BadParameter("ids", "they stand in place of a filter; send one of both")
-	case len(o.IDs) == 0, len(o.IDs) > bulk.MaxNamed:
-		return make([]bulk.Named, min(len(o.IDs), bulk.MaxNamed+1)), nil // which package bulk refuses
+// chooseIncident takes the records of an incident.
+func (d *Desk) chooseIncident(ctx context.Context, s *Selection, c *chosen) error {
+	if !s.Action.ofUnknown() {
+		return BadParameter("action", "what an incident has is unknown: it is released, resolved, asked about, snoozed or handed over")
 	}
-	found, err := d.byTags(ctx, o.IDs)
+	in, keys, err := d.findIncident(ctx, s.Incident)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	all := slices.DeleteFunc(found, func(n bulk.Named) bool { return n.ID == stet.ID{} }) // these do not match
-	if len(all) == 0 {
-		return nil, &bulk.Mismatch{Expected: o.Expect}
+	c.More = in.More
+	for i := range keys {
+		c.add(&keys[i], stet.ID{})
 	}
-	if slices.ContainsFunc(all, func(n bulk.Named) bool { return n.ID.Scope != all[0].ID.Scope }) {
-		if d.caller.Bound() {
-			return nil, BadParameter("ids", "name those of one scope at a time")
+	return d.oneScope(c)
+}
+
+// oneScope fills in the scope of the records, if it is one. A caller who is bound to scopes has jobs
+// of one scope, which they can look at.
+func (d *Desk) oneScope(c *chosen) error {
+	for _, t := range c.targets {
+		switch {
+		case t.Scope == c.targets[0].Scope:
+			c.filter.Scope = stet.Scope(t.Scope)
+		case d.caller.Bound():
+			return BadParameter("ids", "name those of one scope at a time")
+		default:
+			c.filter.Scope = ""
+			return nil
 		}
-		return all, nil
 	}
-	*scope = all[0].ID.Scope
-	return all, nil
+	return nil
+}
+
+// chooseNamed takes the records of ids. What is not unknown is left out for an action that is done to
+// unknown records, unless it was named at another basis: then the job says that it has changed.
+func (d *Desk) chooseNamed(ctx context.Context, s *Selection, c *chosen) error {
+	if n := len(s.IDs); n == 0 || n > MaxRecords {
+		return BadParameter("ids", fmt.Sprintf("name 1 to %d of them, or leave it out and send a filter", MaxRecords))
+	}
+	found, err := d.byTags(ctx, s.IDs)
+	if err != nil {
+		return err
+	}
+	for i := range found {
+		_, basis, _ := strings.Cut(s.IDs[i], "@")
+		head := &found[i]
+		moved := basis != "" && basis != head.Basis()
+		if head.ID == (stet.ID{}) || s.Action.ofUnknown() && head.State != stet.Unknown && !moved {
+			continue
+		}
+		doc := d.record(head)
+		doc.Basis = cmp.Or(basis, doc.Basis)
+		c.add(&doc, head.ID)
+	}
+	return d.oneScope(c)
 }
 
 // tagsAtOnce is how many ids are looked up side by side.
 const tagsAtOnce = 8
 
-// byTags finds the records of ids, each with the basis it is named at: k_…@BASIS. What does not
+// byTags finds the records of ids, each with or without the basis that it is named at. What does not
 // exist, or is out of reach, has no [stet.ID].
-func (d *Desk) byTags(ctx context.Context, ids []string) ([]bulk.Named, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	found, errs, seen := make([]bulk.Named, len(ids)), make([]error, len(ids)), map[string]bool{}
+func (d *Desk) byTags(ctx context.Context, ids []string) ([]stet.Head, error) {
+	found, errs, seen := make([]stet.Head, len(ids)), make([]error, len(ids)), map[string]bool{}
 	workers := walk.NewWorkers(tagsAtOnce)
 	for i, name := range ids {
 		tag, basis, pinned := strings.Cut(name, "@")
@@ -274,7 +336,7 @@ func (d *Desk) byTags(ctx context.Context, ids []string) ([]bulk.Named, error) {
 		asked := workers.Go(ctx, func() {
 			head, err := d.engine.Operator().ByTag(ctx, tag)
 			if errs[i] = err; err == nil && d.caller.Allows(head.Scope) && head.Scope != stet.OwnScope {
-				found[i] = bulk.Named{ID: head.ID, Basis: basis}
+				found[i] = head
 			}
 		})
 		if !asked {
@@ -290,80 +352,40 @@ func (d *Desk) byTags(ctx context.Context, ids []string) ([]bulk.Named, error) {
 	return found, nil
 }
 
-// Job shows a job. It takes a viewer.
-func (d *Desk) Job(ctx context.Context, id string) (Job, error) {
-	job, err := d.job(ctx, id)
-	return newJob(&job), err
-}
-
-func (d *Desk) job(ctx context.Context, id string) (bulk.Job, error) {
-	jobs, err := d.jobs(Viewer)
-	if err != nil {
-		return bulk.Job{}, err
+// Preview counts what a job would be about. It takes what the job takes.
+func (d *Desk) Preview(ctx context.Context, s Selection) (Count, error) {
+	if err := d.caller.Takes(takes(s.Action, false, false)); err != nil {
+		return Count{}, err
 	}
-	job, err := jobs.Get(ctx, id)
-	if err == nil && !d.caller.Allows(job.Query.Scope) {
-		err = notFound
+	c, err := d.choose(ctx, &s)
+	return c.Count, err
+}
+
+// Started is a job that was started.
+type Started struct {
+	Job string `json:"job"`
+}
+
+// Start starts a job: the records that match now are changed, and no others. If another number
+// matches than is expected, nothing is. It takes what the same change of one record takes.
+func (d *Desk) Start(ctx context.Context, o Order) (Started, error) {
+	if err := cmp.Or(d.caller.Takes(takes(o.Action, o.Now, o.Override)), o.check()); err != nil {
+		return Started{}, err
 	}
-	return job, err
-}
-
-// Report lists the records that a job failed to change, or left, as far as the job names them. It
-// takes a viewer.
-func (d *Desk) Report(ctx context.Context, id string) ([]bulk.Failure, error) {
-	job, err := d.job(ctx, id)
-	return job.Errors, err
-}
-
-// Reason is why a job is stopped, or goes on.
-type Reason struct {
-	Reason string `json:"reason"`
-}
-
-// StopJob stops a job where it is. It takes an operator.
-func (d *Desk) StopJob(ctx context.Context, id string, why Reason) (Job, error) {
-	return d.turn(ctx, id, why, (*bulk.Jobs).Stop, Operator)
-}
-
-// ResumeJob lets a stopped job go on. It takes what it takes to start it.
-func (d *Desk) ResumeJob(ctx context.Context, id string, why Reason) (Job, error) {
-	return d.turn(ctx, id, why, (*bulk.Jobs).Resume, Admin)
-}
-
-// turn stops or resumes a job; more is the role that it takes where the job took an admin.
-func (d *Desk) turn(ctx context.Context, id string, why Reason, do func(*bulk.Jobs, context.Context, string, stet.Note) (bulk.Job, error), more Role) (doc Job, err error) {
-	c := Change{Reason: why.Reason}
-	if err := cmp.Or(d.caller.Takes(Operator), c.check()); err != nil {
-		return doc, err
+	if o.Action == ActProbe && d.conf.Reconciler == nil {
+		return Started{}, BadParameter("action", "no probe is configured: set reconcile.probe.url to where the upstream says what it has done")
 	}
-	job, err := d.job(ctx, id)
-	if err == nil {
-		err = d.caller.Takes(min(more, takes(job.Action, job.Now, job.Override)))
+	c, err := d.choose(ctx, &o.Selection)
+	switch {
+	case err != nil:
+		return Started{}, err
+	case c.Matching != o.Expect:
+		return Started{}, &Problem{Status: 409, Code: "expect-mismatch", Title: "Another number of records matches",
+			Detail: fmt.Sprintf("%d were expected, and %d match. Nothing was changed: look again, and send the number that matches.",
+				o.Expect, c.Matching), Expect: &o.Expect, Matching: &c.Matching}
+	case o.Limit > 0:
+		c.targets = c.targets[:min(o.Limit, len(c.targets))]
 	}
-	if err != nil {
-		return doc, err
-	}
-	job, err = do(d.conf.Jobs, ctx, job.ID, d.by(&c))
-	if errors.Is(err, stet.ErrState) {
-		p := *stateChanged(&stet.Head{}).(*Problem)
-		p.Title, p.Detail = "The job's state does not allow this", fmt.Sprintf("It is %s. Look at it again.", job.State)
-		err = &p
-	}
-	return newJob(&job), err
-}
-
-// JobList is the latest jobs.
-type JobList struct {
-	Jobs []Job `json:"jobs"`
-}
-
-// RecentJobs lists the latest jobs that the caller may see. It takes a viewer.
-func (d *Desk) RecentJobs(ctx context.Context) (list JobList, err error) {
-	jobs, err := d.jobs(Viewer)
-	if err != nil {
-		return list, err
-	}
-	recent, err := jobs.Recent(ctx)
-	recent = slices.DeleteFunc(recent, func(j bulk.Job) bool { return !d.caller.Allows(j.Query.Scope) })
-	return JobList{documents(recent, newJob)}, err
+	id, err := d.conf.Jobs.start(ctx, d, &o, &c)
+	return Started{id}, err
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/internal/bounds"
 	"github.com/stet-dev/stet/reconcile"
 )
@@ -35,7 +34,6 @@ var (
 	unavailable = &Problem{Status: 503, Code: "store-unavailable", Title: "The store did not answer", Detail: "Try again later.", Retryable: true}
 	unreadable  = &Problem{Status: 500, Code: "corrupt-record", Title: "The record cannot be read", Detail: "What the store has for this key is damaged, or sealed with an encryption key that is not at hand. Requests with it are refused."}
 	unlisted    = &Problem{Status: 501, Code: "not-supported", Title: "This store cannot list its records", Detail: "Ask for single keys, by scope and key."}
-	tooManyKeys = &Problem{Status: 422, Code: "too-many-keys", Title: "Too many records match", Detail: fmt.Sprintf("A job is about %d records at most: narrow the filter. Nothing was changed.", bulk.MaxRecords)}
 	noHistory   = &Problem{Status: 501, Code: "not-supported", Title: "This store keeps no audit trail", Detail: "Changes are in the log of the process that made them."}
 	unfound     = &Problem{Status: 501, Code: "not-supported", Title: "This store does not find records by downstream names", Detail: "Ask by the key, with q."}
 )
@@ -65,7 +63,7 @@ var causes = []struct {
 	problem *Problem
 }{
 	{stet.ErrNotFound, notFound}, {stet.ErrCorrupt, unreadable}, {stet.ErrUnsupported, unlisted},
-	{stet.ErrNoReason, reasonRequired}, {bulk.ErrTooMany, tooManyKeys}, {stet.ErrContradicted, contradicted},
+	{stet.ErrNoReason, reasonRequired}, {stet.ErrContradicted, contradicted},
 	{stet.ErrFound, found},
 	{stet.ErrKeptLonger, keptLonger}, {reconcile.ErrNotKnown, noAnswer},
 }
@@ -74,14 +72,6 @@ var causes = []struct {
 func ProblemOf(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
-	}
-	if m, ok := errors.AsType[*bulk.Mismatch](err); ok {
-		return &Problem{Status: 409, Code: "expect-mismatch", Title: "Another number of records matches",
-			Detail: fmt.Sprintf("%d were expected, and %d match. Nothing was changed: look again, and send the number that matches.",
-				m.Expected, m.Matching), Expect: &m.Expected, Matching: &m.Matching}
-	}
-	if o, ok := errors.AsType[*bulk.OrderError](err); ok {
-		return ProblemOf(BadParameter(o.Field, o.Reason))
 	}
 	if o, ok := errors.AsType[*bounds.Error](err); ok { // what was asked for is no time, no count or no status
 		return ProblemOf(BadParameter(strings.ToLower(o.Field), o.Error()))

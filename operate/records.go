@@ -231,7 +231,10 @@ func rows[T any](d *Desk, after string, limit, looks int, selects func(*T) bool,
 
 // Name names a record: by its id, which needs no scope, or by scope and key. An id is also taken in
 // place of the key.
-type Name struct{ Scope, Key string }
+type Name struct {
+	Scope, Key string
+	id         stet.ID // in place of both, where it is known
+}
 
 // Record shows a record and what is around it. It takes a viewer.
 func (d *Desk) Record(ctx context.Context, n Name) (Record, error) {
@@ -280,7 +283,14 @@ func (d *Desk) read(ctx context.Context, n Name) (stet.Record, error) {
 	if d.room != nil {
 		small = stet.WithMaxBody(within, stet.SmallBody)
 	}
-	rec, err := d.find(small, scope, n.Key)
+	var rec stet.Record
+	var err error
+	if n.id != (stet.ID{}) {
+		rec, err = d.engine.Get(small, n.id)
+		rec.ID = n.id // also of one that cannot be read
+	} else {
+		rec, err = d.find(small, scope, n.Key)
+	}
 	if rec.ID != (stet.ID{}) && !d.caller.Allows(rec.Scope) {
 		return stet.Record{}, stet.ErrNotFound
 	}

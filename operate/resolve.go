@@ -65,9 +65,13 @@ func (d *Desk) end(ctx context.Context, n Name, r *Resolution, wrong error) (Rec
 		if r.As != "" {
 			return d.adopt(ctx, rec, r.As, note)
 		}
-		of := stet.Execution{Fence: rec.Fence(), Version: rec.Version}
-		return d.engine.Operator().Resolve(ctx, rec.ID, of, res, note)
+		return d.resolve(ctx, rec, res, note)
 	})
+}
+
+// resolve ends a record as it was read.
+func (s *service) resolve(ctx context.Context, rec *stet.Record, res stet.Resolution, n stet.Note) (stet.Head, error) {
+	return s.engine.Operator().Resolve(ctx, rec.ID, stet.Execution{Fence: rec.Fence(), Version: rec.Version}, res, n)
 }
 
 // adopt ends a record as what is known of it says.

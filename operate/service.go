@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/internal/bounds"
 	"github.com/stet-dev/stet/internal/sealed"
 	"github.com/stet-dev/stet/reconcile"
@@ -22,9 +21,9 @@ type Config struct {
 	// TraceURL is the address of a page that shows a trace, with {trace_id} in it.
 	TraceURL string
 
-	// Jobs are the bulk jobs; nil means that there are none. They need [bulk.Jobs.Run], and those
-	// that probe [bulk.Jobs.AskWith].
-	Jobs *bulk.Jobs
+	// Jobs are the bulk jobs, which need [Jobs.Run]; nil means that there are none. Services of one
+	// process may share them.
+	Jobs *Jobs
 	// Outbox is where messages are, such as an [outbox.Desk]; nil means that the store has none.
 	Outbox Outbox
 
@@ -93,11 +92,12 @@ type Desk struct {
 	*service
 	caller Caller
 	room   stet.Room
+	notice string // the job that the changes are of
 }
 
 // For returns the desk of a caller. room is the memory for large stored bodies, which the caller
 // frees after use; nil means any.
-func (s *Service) For(c Caller, room stet.Room) *Desk { return &Desk{&s.service, c, room} }
+func (s *Service) For(c Caller, room stet.Room) *Desk { return &Desk{&s.service, c, room, ""} }
 
 // Forget has the next overview read the records anew: they were changed.
 func (s *Service) Forget() { s.readings.forget() }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/operate"
 )
 
@@ -72,25 +71,20 @@ func (c *Client) Start(ctx context.Context, o operate.Order) (id string, err err
 	return started.Job, err
 }
 
-// StopJob stops a bulk job, which keeps its place.
+// StopJob stops a bulk job.
 func (c *Client) StopJob(ctx context.Context, id, reason string) (operate.Job, error) {
-	return post[operate.Job](ctx, c, JobPath(id)+"/stop", map[string]string{"reason": reason})
-}
-
-// ResumeJob lets a stopped bulk job go on.
-func (c *Client) ResumeJob(ctx context.Context, id, reason string) (operate.Job, error) {
-	return post[operate.Job](ctx, c, JobPath(id)+"/resume", map[string]string{"reason": reason})
+	return post[operate.Job](ctx, c, JobPath(id)+"/stop", operate.Reason{Reason: reason})
 }
 
 // Report lists the records that a bulk job could not change, or left for a reason.
-func (c *Client) Report(ctx context.Context, id string) (all []bulk.Failure, err error) {
+func (c *Client) Report(ctx context.Context, id string) (all []operate.Failure, err error) {
 	path := JobPath(id) + "/report"
 	a, err := c.exchange(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return nil, err
 	}
 	for lines := json.NewDecoder(&a.body); ; {
-		var f bulk.Failure
+		var f operate.Failure
 		switch err := lines.Decode(&f); {
 		case errors.Is(err, io.EOF):
 			return all, nil

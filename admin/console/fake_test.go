@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet/admin"
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/outbox"
 )
@@ -29,7 +28,7 @@ type fake struct {
 	lacks        []string // prefixes of paths that this API does not have
 	status       int      // if not 0, all but whoami fail with it
 	guesses      int
-	job          bulk.State // of bulk_2
+	job          operate.JobState // of bulk_2
 	letter       outbox.State
 	unread       bool
 	outboxUnread bool
@@ -52,7 +51,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 func newFake() *fake { return newFakeAt(noon) }
 
 func newFakeAt(now time.Time) *fake {
-	f := &fake{now: now, job: bulk.Running, letter: outbox.Dead}
+	f := &fake{now: now, job: operate.JobRunning, letter: outbox.Dead}
 	since := f.now.Add(-7 * time.Minute)
 	for i := range 14 {
 		r := f.unknown(fmt.Sprintf("k_%016x", 0x1e7c4580d20000+i), "POST", "/v1/charges", "lease-lapsed", since)
@@ -302,7 +301,7 @@ func (f *fake) show(w http.ResponseWriter, r *http.Request) {
 		answer(w, map[string]any{"found": found})
 	case at == "/api/v1/bulk/bulk_1":
 		answer(w, operate.Job{Job: "bulk_1", Action: "release", State: "completed", Total: 10, Done: 9, Left: 1, Who: "otto", Reason: "INC-4521", CreatedAt: f.now, UpdatedAt: f.now,
-			Errors: []bulk.Failure{{ID: cutID, Scope: "acme", Cause: "changed-meanwhile", Detail: "others have changed it", Left: true}}})
+			Errors: []operate.Failure{{ID: cutID, Scope: "acme", Cause: "changed-meanwhile", Detail: "others have changed it", Left: true}}})
 	case at == "/api/v1/bulk/bulk_1/report":
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		_, _ = w.Write([]byte(`{"id":"` + cutID + `","left":true}` + "\n"))
@@ -403,7 +402,7 @@ func (f *fake) change(w http.ResponseWriter, r *http.Request, role string) {
 		return
 	}
 	if verb, ok := strings.CutPrefix(r.URL.Path, "/api/v1/bulk/bulk_2/"); ok {
-		f.job = map[string]bulk.State{"stop": bulk.Stopped, "resume": bulk.Waiting}[verb]
+		f.job = map[string]operate.JobState{"stop": operate.JobStopped}[verb]
 		f.calls = append(f.calls, call)
 		answer(w, map[string]any{})
 		return

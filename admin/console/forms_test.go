@@ -491,8 +491,8 @@ func TestFreeMany(t *testing.T) {
 	}
 }
 
-// A job is stopped and resumed, with a reason.
-func TestStopAndResume(t *testing.T) {
+// A job is stopped, with a reason.
+func TestStopAJob(t *testing.T) {
 	f := newFake()
 	v := as(t, f, "operator")
 	const at = "/jobs/bulk_2"
@@ -503,15 +503,13 @@ func TestStopAndResume(t *testing.T) {
 	if res, page := v.submit(page, at+"/stop", url.Values{"reason": {" "}}); res.StatusCode != 400 || !strings.Contains(page, "say why") || len(f.changed()) > 0 {
 		t.Errorf("without a reason: %d", res.StatusCode)
 	}
-	for _, verb := range []string{"stop", "resume"} {
-		if res, _ := v.submit(v.page(at), at+"/"+verb, url.Values{"reason": {"INC-1"}}); res.StatusCode != 303 || res.Header.Get("Location") != at {
-			t.Errorf("%s: %d", verb, res.StatusCode)
-		}
-		if strings.Contains(v.page(at), "It is stopped") != (verb == "stop") {
-			t.Errorf("the page does not say what became of %s", verb)
-		}
+	if res, _ := v.submit(v.page(at), at+"/stop", url.Values{"reason": {"INC-1"}}); res.StatusCode != 303 || res.Header.Get("Location") != at {
+		t.Errorf("%d", res.StatusCode)
 	}
-	if got := f.changed(); len(got) != 2 || got[0] != `POST /api/v1/bulk/bulk_2/stop {"reason":"INC-1"}` {
+	if page := v.page(at); !strings.Contains(page, "It is over: stopped") || strings.Contains(page, "Stop it") {
+		t.Error("the page does not say that it is stopped")
+	}
+	if got := f.changed(); len(got) != 1 || got[0] != `POST /api/v1/bulk/bulk_2/stop {"reason":"INC-1"}` {
 		t.Errorf("%q", got)
 	}
 	if page := as(t, f, "viewer").page(at); strings.Contains(page, "Stop it") {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet/admin/adminclient"
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/internal/age"
 	"github.com/stet-dev/stet/operate"
 )
@@ -30,9 +29,9 @@ type jobView struct {
 	About []string // its filter: what the records are like that it is about
 }
 
-var jobTitles = map[bulk.Action]string{bulk.Release: "Freeing %s", bulk.Delete: "Forgetting %s",
-	bulk.Extend: "Keeping %s for longer", bulk.Resolve: "Giving retries the answers of %s", bulk.Probe: "Asking about %s",
-	bulk.Snooze: "Snoozing %s", bulk.Hand: "Handing %s over"}
+var jobTitles = map[operate.Action]string{operate.ActRelease: "Freeing %s", operate.ActDelete: "Forgetting %s",
+	operate.ActExtend: "Keeping %s for longer", operate.ActResolve: "Giving retries the answers of %s", operate.ActProbe: "Asking about %s",
+	operate.ActSnooze: "Snoozing %s", operate.ActHand: "Handing %s over"}
 
 // job draws GET /jobs/{job}.
 func (p *page) job() error { return p.jobPage(http.StatusOK, nil) }
@@ -51,7 +50,7 @@ func (p *page) jobPage(status int, n *note) error {
 	if err != nil {
 		return err
 	}
-	d := jobView{Job: j, Over: j.State == bulk.Completed || j.State == bulk.Abandoned, Went: j.Done + j.Failed}
+	d := jobView{Job: j, Over: j.State != operate.JobRunning && j.State != operate.JobNewer, Went: j.Done + j.Failed}
 	for name, value := range adminclient.Parameters(operate.RecordQuery{Filter: j.Filter}) {
 		d.About = append(d.About, fmt.Sprint(name, "=", value))
 	}
@@ -59,13 +58,13 @@ func (p *page) jobPage(status int, n *note) error {
 	d.Title = fmt.Sprintf(cmp.Or(jobTitles[j.Action], "A job about %s"), plural(j.Total, "key", "keys"))
 	v := view{Name: "audit", Title: d.Title, Note: n}
 	switch j.State {
-	case bulk.Completed:
+	case operate.JobCompleted:
 		d.Went = j.Total
-	case bulk.Abandoned, bulk.Newer:
-	default:
+	case operate.JobRunning:
 		v.Live = 1
+	case operate.JobStopped, operate.JobInterrupted, operate.JobNewer:
 	}
-	if spent := j.UpdatedAt.Sub(j.CreatedAt); j.State == bulk.Running && d.Went > 0 && spent > 0 {
+	if spent := j.UpdatedAt.Sub(j.CreatedAt); j.State == operate.JobRunning && d.Went > 0 && spent > 0 {
 		d.Rest = "about " + age.Long(time.Duration(float64(spent)*float64(j.Left)/float64(d.Went)))
 	}
 	v.D = d
@@ -77,9 +76,9 @@ func (d jobView) Changes() string {
 	return "/audit?" + url.Values{"notice": {d.Job.Job}, "since": {stamp(d.CreatedAt)}}.Encode()
 }
 
-// turn answers POST /jobs/{job}/stop and …/resume.
-func (p *page) turn() error {
-	err := p.post(p.jobAt("/"+p.verb()), map[string]any{"reason": p.Typed("reason")})
+// stopJob answers POST /jobs/{job}/stop.
+func (p *page) stopJob() error {
+	err := p.post(p.jobAt("/stop"), operate.Reason{Reason: p.Typed("reason")})
 	return p.answered(err, address("/jobs/%s", p.r.PathValue("job")), nil, p.jobPage)
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/operate"
 )
 
@@ -16,7 +15,7 @@ import (
 // clients, and which keys are left out.
 type confirmView struct {
 	group
-	Do     bulk.Action
+	Do     operate.Action
 	Words  bulkWords
 	Take   []operate.Record
 	Left   []leftOut
@@ -70,7 +69,7 @@ func (p *page) many() error {
 	if err != nil {
 		return p.ended(err)
 	}
-	d := &confirmView{group: g, Do: bulk.Action(p.r.PathValue("do")), Words: words}
+	d := &confirmView{group: g, Do: operate.Action(p.r.PathValue("do")), Words: words}
 	seen := p.r.PostForm["key"] // as seenAs names them
 	picked := map[string]bool{}
 	for _, s := range slices.Concat(p.r.PostForm["id"], seen) {
@@ -99,7 +98,7 @@ func (p *page) divide(d *confirmView, picked map[string]bool) {
 			continue
 		}
 		d.Take = append(d.Take, *r)
-		if d.Do == bulk.Release {
+		if d.Do == operate.ActRelease {
 			d.prove(r.Outlook.Release.Why)
 		}
 		if a := r.Asking; a != nil {
@@ -124,16 +123,16 @@ func (d *confirmView) prove(why string) {
 }
 
 // whyNot says why a key is left out; empty: it is not.
-func (p *page) whyNot(do bulk.Action, r *operate.Record) string {
+func (p *page) whyNot(do operate.Action, r *operate.Record) string {
 	if r.State != "unknown" {
 		return "It is " + markOf(r).Word + "."
 	}
 	switch do {
-	case bulk.Release:
+	case operate.ActRelease:
 		if can := p.mayRelease(r); !can.Many {
 			return can.Why
 		}
-	case bulk.Resolve:
+	case operate.ActResolve:
 		if r.Late == nil && (r.Probe == nil || r.Probe.Found != "happened" || r.Probe.Status == 0) {
 			return "Nothing says what its answer is. Give it one on its page."
 		}
@@ -167,7 +166,7 @@ func (p *page) confirmed(d *confirmView, seen []string) error {
 			Text: "The list below is as it is now. Look at it again, and type its count."})
 	}
 	var err error
-	if d.Do == bulk.Snooze {
+	if d.Do == operate.ActSnooze {
 		o.Until, err = time.Parse(time.RFC3339, p.Typed("until"))
 	}
 	job := ""

@@ -14,7 +14,6 @@ import (
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/console"
 	"github.com/stet-dev/stet/admin/figures"
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/store/memstore"
@@ -34,7 +33,7 @@ func newShop(t *testing.T, settle time.Duration) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	jobs := bulk.New(e)
+	jobs := operate.NewJobs()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = jobs.Run(ctx) }()
@@ -43,7 +42,6 @@ func newShop(t *testing.T, settle time.Duration) *shop {
 		return reconcile.Finding{Effect: reconcile.Missing, Status: 404, Evidence: "the probe was answered 404"}, nil
 	})
 	asked := &reconcile.Reconciler{Engine: e, Resolver: missing, Settle: settle}
-	jobs.AskWith(asked)
 	s := &shop{TB: t, engine: e}
 	s.api = admin.New(e, admin.Config{Config: operate.Config{Title: "production eu-1", Settle: settle, Jobs: jobs, Asking: board.Asking, Figures: board.Figures, Reconciler: asked}, Settings: func() []admin.Setting { return []admin.Setting{{Path: "listen", Value: ":8080"}} }, Policy: func() admin.Policy { return admin.Policy{Scope: "single tenant"} }, Tokens: []admin.Token{admin.NewToken("vera", "viewer-token", operate.Viewer), admin.NewToken("otto", "operator-token", operate.Operator),
 		admin.NewToken("ada", "admin-token", operate.Admin)}})
@@ -248,7 +246,7 @@ func TestManyOverTheAPI(t *testing.T) {
 				page = v.page(res.Header.Get("Location"))
 			}
 			done = strings.Contains(page, "3 changed, 0 left alone")
-			if !done && !strings.Contains(page, "others have changed it since") {
+			if !done && !strings.Contains(page, "it was changed meanwhile") {
 				t.Fatalf("%s: %s", c.do, page)
 			}
 		}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet/admin/console"
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/flow"
 	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/outbox"
@@ -184,7 +183,7 @@ func TestNextAfterAForm(t *testing.T) {
 // A job that was given up has not done all of it. Its page leads to what it changed.
 func TestJobThatWasGivenUp(t *testing.T) {
 	f := newFake()
-	f.job = bulk.Abandoned
+	f.job = operate.JobInterrupted
 	v := as(t, f, "viewer")
 	says(t, "the job", v.page("/jobs/bulk_2"), "4 of 10 done", "6 not come to", `<progress value="4"`, "<dt>to</dt><dd><bdi>ben", "/audit?notice=bulk_2&amp;since=")
 	f.entries = append(f.entries, operate.Entry{At: f.now, Who: "otto", Action: "release", ID: cutID, Notice: "bulk_2"}, operate.Entry{At: f.now, Action: "bulk", Job: "bulk_3"})

@@ -174,7 +174,6 @@ var actionWords = map[string]struct{ icon, color, text string }{
 	"hand":           {"person", "ink", "handed it over"},
 	"bulk":           {"person", "ink", "started a job"},
 	"bulk-stop":      {"person", "ink", "stopped a job"},
-	"bulk-resume":    {"person", "ink", "had a job go on"},
 	"login-refused":  {"lock", "dead", "was refused: a token that is not known"},
 	"outbox-retry":   {"retry", "retry", "has a message delivered again"},
 	"outbox-discard": {"failed", "ink", "gave a message up"},

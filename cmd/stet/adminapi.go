@@ -15,7 +15,6 @@ import (
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/adminclient"
 	"github.com/stet-dev/stet/admin/figures"
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/operate"
 )
@@ -34,9 +33,9 @@ type source struct {
 // document, one set of rules.
 type api struct {
 	*adminclient.Client
-	at    string     // as it was given; "": a store
-	token bool       // one is shown
-	jobs  *bulk.Jobs // of a store: this very process works on them
+	at    string        // as it was given; "": a store
+	token bool          // one is shown
+	jobs  *operate.Jobs // of a store: this very process works on them
 	close func()
 }
 
@@ -76,12 +75,11 @@ func (s *source) local(w *world, p target) (*api, error) {
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	jobs := bulk.New(engine)
+	jobs := operate.NewJobs()
 	probe, err := reconciler(engine, &p.reconcile)
 	if err != nil {
 		fmt.Fprintf(w.stderr, "stet: %s; nothing is asked\n", err)
 	}
-	jobs.AskWith(probe)
 	published := figures.NewReader(engine)
 	h := admin.New(engine, admin.Config{Config: operate.Config{Jobs: jobs, Outbox: desk(store, engine), Settle: settling(&p.reconcile), Reconciler: probe, Figures: published.Figures, Asking: published.Asking}, Who: whoami()})
 	return &api{Client: adminclient.InProcess(h, nil, ""), jobs: jobs, close: func() { _ = store.Close() }}, nil

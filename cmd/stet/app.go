@@ -19,7 +19,6 @@ import (
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/console"
 	"github.com/stet-dev/stet/admin/figures"
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/cmd/internal/observe"
@@ -43,7 +42,7 @@ type app struct {
 
 	store   *dsn.Opened
 	engine  *stet.Engine
-	jobs    *bulk.Jobs
+	jobs    *operate.Jobs
 	metrics *observe.Metrics
 	board   *figures.Board
 	limits  *stethttp.Limits // one for all configurations: what was used up stays used up
@@ -121,7 +120,7 @@ func (a *app) build(pepper []byte) (err error) {
 	}
 	log = observe.NewLog(a.log, a.engine.Tag)
 	a.metrics.Unstored(a.engine.Unstored)
-	a.jobs = bulk.New(a.engine)
+	a.jobs = operate.NewJobs()
 	a.limits, a.signed = stethttp.NewLimits(a.conf.LimitsConfig()), console.NewSessions()
 	return nil
 }

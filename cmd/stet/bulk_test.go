@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,7 +20,6 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/internal/rest"
 	"github.com/stet-dev/stet/operate"
@@ -89,32 +89,40 @@ func (s *shelf) gateway(upstream, policy string) (g *gatewayProcess, at string) 
 	return g, "http://" + said.Admin
 }
 
-// until waits for the job to be as asked.
-func (s *shelf) until(what string, is func(j *bulk.Job) bool) bulk.Job {
+// desk is an operator's over the same store.
+func (s *shelf) desk(jobs *operate.Jobs) *operate.Desk {
 	s.Helper()
-	jobs := bulk.New(s.engine)
+	service, err := operate.New(operate.Config{Engine: s.engine, Jobs: jobs})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return service.For(operate.Caller{Name: "otto", Role: operate.Admin}, nil)
+}
+
+// until waits for the latest job to be as asked.
+func (s *shelf) until(what string, is func(j *operate.Job) bool) operate.Job {
+	s.Helper()
+	desk := s.desk(operate.NewJobs())
 	for end := time.Now().Add(3 * patience); time.Now().Before(end) && rest.For(s.Context(), 10*time.Millisecond); {
-		recent, err := jobs.Recent(s.Context())
+		recent, err := desk.RecentJobs(s.Context())
 		if err != nil {
 			s.Fatal(err)
 		}
-		if len(recent) == 1 && is(&recent[0]) {
-			return recent[0]
+		if len(recent.Jobs) > 0 && is(&recent.Jobs[0]) {
+			return recent.Jobs[0]
 		}
 	}
 	s.Fatalf("%s: not within %s", what, 3*patience)
 	panic("unreachable")
 }
 
-func begun(j *bulk.Job) bool { return j.Done > 0 }
-func over(j *bulk.Job) bool  { return j.State == bulk.Completed }
+func begun(j *operate.Job) bool       { return j.Done > 0 }
+func over(j *operate.Job) bool        { return j.State == operate.JobCompleted }
+func interrupted(j *operate.Job) bool { return j.State == operate.JobInterrupted }
 
-// all demands that each record was released once, and counted once.
-func (s *shelf) all(j bulk.Job) {
+// all demands that each record was released once.
+func (s *shelf) all() {
 	s.Helper()
-	if j.Done != s.n || j.Failed != 0 || j.Left != 0 {
-		s.Errorf("%d done, %d failed, %d left: %v", j.Done, j.Failed, j.Left, j.Errors)
-	}
 	changes := map[stet.ID]int{}
 	for q := (stet.HistoryQuery{Limit: stet.MaxLimit}); ; {
 		page, next, err := s.engine.Operator().History(s.Context(), q)
@@ -141,15 +149,16 @@ func (s *shelf) all(j bulk.Job) {
 	}
 }
 
-// many is more than two pages of a job: it can be met in the middle, if late, too.
-const many = 10 * 256 // pages of a job
+// many takes a job so long that it can be met in the middle, if late, too.
+const many = 2560
 
-// A gateway that is killed in the middle of a job leaves the rest to the next one.
-func TestBulkSurvivesItsGateway(t *testing.T) {
+// A gateway that is killed in the middle of a job leaves the rest as it is, and says so once its lease
+// is over. The same order takes the rest.
+func TestBulkOfAKilledGateway(t *testing.T) {
 	s := newShelf(t, "sqlite:stet.db", many)
 	upstream := httptest.NewServer(http.NotFoundHandler())
 	defer upstream.Close()
-	const brief = "policy: { lease_s: 1, execution_timeout_s: 1 }\n" // the next one waits for the end of its lease
+	const brief = "policy: { lease_s: 1, execution_timeout_s: 1 }\n"
 	first, at := s.gateway(upstream.URL, brief)
 	order := fmt.Sprintf(`{"action":"release","filter":{"scope":"t1"},"expect":%d,"now":true,"reason":"tests"}`, many)
 	res, err := http.Post(at+"/api/v1/bulk", "application/json", strings.NewReader(order))
@@ -165,29 +174,31 @@ func TestBulkSurvivesItsGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-first.gone
-	half := s.until("it is there", func(*bulk.Job) bool { return true })
-	if half.State == bulk.Completed || half.Done == many {
-		t.Fatalf("it was killed too late: %s, %d done", half.State, half.Done)
+	half := s.until("it is interrupted", interrupted)
+	if half.Done == 0 || half.Done == many || half.Left != many-half.Done {
+		t.Fatalf("%d done, %d left", half.Done, half.Left)
 	}
 	_, at = s.gateway(upstream.URL, brief)
-	s.all(s.until("it is over", over))
-	var doc operate.Job
-	get, err := http.Get(at + "/api/v1/bulk/" + half.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = get.Body.Close() }()
-	if err := json.NewDecoder(get.Body).Decode(&doc); err != nil || doc.Done != many || doc.State != bulk.Completed {
-		t.Errorf("%+v, %v", doc, err)
-	}
+	s.rest("--admin", at)
 }
 
-// One that is asked to end leaves the job at a recovery point, at once and not when its lease ends.
+// rest gives the command of a job that was interrupted again, and demands that all is done then.
+func (s *shelf) rest(where, at string) {
+	s.Helper()
+	stdout, _ := s.command("keys", "release", where, at, "--scope", "t1", "--now", "--reason", "tests", "--yes").ended(s, 0)
+	j := s.until("it is over", over)
+	if j.Total == many || j.Done != j.Total || j.Failed != 0 || j.Left != 0 || stdout != fmt.Sprintf("changed %d\n", j.Total) {
+		s.Errorf("%q: %d of %d done, %d failed, %d left: %v", stdout, j.Done, j.Total, j.Failed, j.Left, j.Errors)
+	}
+	s.all()
+}
+
+// One that is asked to end says at once, and not when its lease ends, that the job was interrupted.
 func TestBulkOfAGatewayThatEnds(t *testing.T) {
 	s := newShelf(t, "sqlite:stet.db", many)
 	upstream := httptest.NewServer(http.NotFoundHandler())
 	defer upstream.Close()
-	g, at := s.gateway(upstream.URL, "")
+	g, at := s.gateway(upstream.URL, "policy: { lease_s: 300 }\n")
 	c := s.command("keys", "release", "--admin", at, "--scope", "t1", "--now", "--reason", "tests", "--yes")
 	s.until("it has begun", begun)
 	if err := g.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -197,15 +208,13 @@ func TestBulkOfAGatewayThatEnds(t *testing.T) {
 	if g.cmd.ProcessState.ExitCode() != 0 || strings.Contains(g.text(), "executions that still ran are unknown now") {
 		t.Errorf("%v: %s", g.err, g.text())
 	}
-	if half := s.until("it is there", func(*bulk.Job) bool { return true }); half.State != bulk.Waiting {
-		t.Errorf("it is %s", half.State)
-	}
+	s.until("it is interrupted", interrupted)
 	if err := c.Process.Signal(os.Interrupt); err != nil { // it would wait for a gateway
 		t.Fatal(err)
 	}
 	_ = c.Wait()
-	_, _ = s.gateway(upstream.URL, "")
-	s.all(s.until("it is over", over))
+	_, at = s.gateway(upstream.URL, "")
+	s.rest("--admin", at)
 }
 
 // process is a stet command in a process of its own.
@@ -254,122 +263,137 @@ func TestInterruptedWatch(t *testing.T) {
 	stdout, stderr := p.ended(s, 1)
 	if !strings.HasPrefix(stdout, "changed ") ||
 		!strings.Contains(stderr, "stet: no longer watching; the job goes on at the gateway, with ") ||
-		!strings.Contains(stderr, "stet keys bulk "+job.ID+" --admin "+at+" shows it") {
+		!strings.Contains(stderr, "stet keys bulk "+job.Job+" --admin "+at+" shows it") {
 		t.Errorf("%s%s", stdout, stderr)
 	}
-	s.all(s.until("it is over", over))
+	if j := s.until("it is over", over); j.Done != many {
+		t.Errorf("%d done", j.Done)
+	}
+	s.all()
 }
 
-// Ctrl-C stops the job at a recovery point where the command itself does the work; what it says to
-// do goes on with it.
+// Ctrl-C interrupts the job where the command itself does the work; given again it does the rest.
 func TestInterruptedWork(t *testing.T) {
 	s := newShelf(t, "sqlite:stet.db", many)
 	p := s.command("keys", "release", "--store", "sqlite:stet.db", "--scope", "t1", "--now", "--reason", "tests", "--yes")
-	job := s.until("it has begun", begun)
+	s.until("it has begun", begun)
 	if err := p.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
 	stdout, stderr := p.ended(s, 1)
-	again := "stet keys bulk resume " + job.ID + " --store sqlite:stet.db"
-	if !strings.Contains(stderr, "stet: stopped with ") || !strings.Contains(stderr, again) {
-		t.Fatalf("%s%s", stdout, stderr)
+	half := s.until("it is there", func(*operate.Job) bool { return true }) // at once, not by its lease
+	if !strings.Contains(stderr, fmt.Sprintf("stet: interrupted with %d records left; give the command again for the rest", half.Left)) ||
+		half.State != operate.JobInterrupted || stdout != fmt.Sprintf("changed %d\n", half.Done) || half.Left == 0 {
+		t.Errorf("%s%s, and it is %s with %d done, %d left", stdout, stderr, half.State, half.Done, half.Left)
 	}
-	half := s.until("it is there", func(*bulk.Job) bool { return true })
-	// It is there at once, not by its lease.
-	if half.State != bulk.Waiting || stdout != fmt.Sprintf("changed %d\n", half.Done) || half.Left == 0 {
-		t.Errorf("%q, and it is %s with %d done, %d left", stdout, half.State, half.Done, half.Left)
-	}
-	stdout, _ = s.command(strings.Fields(again)[1:]...).ended(s, 0)
-	if stdout != fmt.Sprintf("changed %d\n", many) {
-		t.Errorf("%q", stdout)
-	}
-	s.all(s.until("it is over", over))
+	s.rest("--store", "sqlite:stet.db")
 }
 
-// A job that an operator stops keeps its place until one resumes it for a reason.
-func TestStoppedAndResumed(t *testing.T) {
-	s := newShelf(t, "sqlite:stet.db", many)
-	order := bulk.Order{Action: bulk.Release, Query: stet.Query{Scope: "t1"}, Expect: many, Now: true}
-	order.Note = stet.Note{Who: "otto", Why: "tests"}
-	job, err := bulk.New(s.engine).Start(t.Context(), order)
+// A job that an operator stops leaves what it has not come to as it is.
+func TestStoppedJob(t *testing.T) {
+	s := newShelf(t, "sqlite:stet.db", 10)
+	jobs := operate.NewJobs()
+	started, err := s.desk(jobs).Start(t.Context(), operate.Order{Expect: 10, Now: true, Reason: "tests",
+		Selection: operate.Selection{Action: operate.ActRelease, Filter: operate.Parameters{"scope": "t1"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	command := func(status exit, verb string, more ...string) string {
 		t.Helper()
-		args := append([]string{"keys", "bulk", verb, job.ID, "--store", "sqlite:stet.db"}, more...)
+		args := append([]string{"keys", "bulk", verb, started.Job, "--store", "sqlite:stet.db"}, more...)
 		out, errs := s.command(args...).ended(s, int(status))
 		return out + errs
 	}
 	command(exitUsage, "stop")
-	if said := command(exitFine, "stop", "--reason", "a doubt"); said != fmt.Sprintf(
-		"stopped; at its last recovery point %d of %[1]d records were left\n", many) {
+	if said := command(exitFine, "stop", "--reason", "a doubt"); said != "it stops now; a moment ago 10 of 10 records were left\n" {
 		t.Error(said)
 	}
-	if said := command(exitError, "stop", "--reason", "a doubt"); !strings.Contains(said, "It is stopped.") {
+	if said := command(exitError, "stop", "--reason", "a doubt"); !strings.Contains(said, "It is being stopped already.") {
 		t.Error(said)
 	}
-	if said := command(exitUsage, "resume"); !strings.Contains(said, "to go on takes --reason TEXT") {
-		t.Error(said)
+	working, end := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = jobs.Run(working) }() // its turn comes
+	j := s.until("it is stopped", func(j *operate.Job) bool { return j.State == operate.JobStopped })
+	end()
+	<-ended
+	if j.Done != 0 || j.Left != 10 {
+		t.Errorf("%d done, %d left", j.Done, j.Left)
 	}
-	if j := s.until("it is there", func(*bulk.Job) bool { return true }); j.State != bulk.Stopped || j.Done != 0 {
-		t.Errorf("it is %s with %d done", j.State, j.Done)
-	}
-	if said := command(exitFine, "resume", "--reason", "it is right"); !strings.HasPrefix(said, fmt.Sprintf("changed %d\n", many)) {
-		t.Error(said)
-	}
-	s.all(s.until("it is over", over))
 	if said := command(exitFine, "report"); !strings.HasPrefix(said, "nothing failed") {
 		t.Error(said)
 	}
 }
 
-// Who watches a job that another operator stops is told so, and how to go on.
-func TestStoppedWhileWatched(t *testing.T) {
-	var stopped atomic.Bool
-	at := plain(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// jobGateway plays a gateway that counts n records, starts a job, and shows it as it is.
+func jobGateway(t *testing.T, n operate.Count, sent *operate.Order, show func() operate.Job) string {
+	return plain(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(admin.Marker, "1")
-		j := operate.Job{Job: "bulk_1", State: bulk.Running, Total: 9, Left: 4, Done: 5}
-		if strings.HasPrefix(r.URL.Path, "/api/") && stopped.Swap(true) {
-			j.State = bulk.Stopped
+		doc := any(show())
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/count"):
+			doc = n
+		case r.Method == http.MethodPost:
+			if err := json.NewDecoder(r.Body).Decode(sent); err != nil {
+				t.Error(err)
+			}
+			doc = operate.Started{Job: "bulk_1"}
 		}
-		_ = json.NewEncoder(w).Encode(j)
+		_ = json.NewEncoder(w).Encode(doc) // the client is gone
 	}))
-	status, out, errs := ran(t, "keys", "bulk", "resume", "bulk_1", "--admin", at)
+}
+
+// Who watches a job that another operator stops is told so.
+func TestStoppedWhileWatched(t *testing.T) {
+	var looks atomic.Int64
+	at := jobGateway(t, operate.Count{Matching: 9}, new(operate.Order), func() operate.Job {
+		j := operate.Job{Job: "bulk_1", State: operate.JobRunning, Total: 9, Left: 4, Done: 5}
+		if looks.Add(1) > 5 {
+			j.State = operate.JobStopped
+		}
+		return j
+	})
+	status, out, errs := ran(t, "keys", "release", "--scope", "t1", "--reason", "x", "--yes", "--admin", at)
 	if status != exitError || out != "changed 5\n" ||
-		!strings.Contains(errs, "somebody stopped the job, with 4 records left; "+
-			"stet keys bulk resume bulk_1 --admin "+at+" --reason TEXT goes on with it") {
+		!strings.Contains(errs, "an operator stopped the job, with 4 records left, which stay as they are; stet keys bulk bulk_1 --admin "+at+" shows it") {
 		t.Errorf("%d %s%s", status, out, errs)
 	}
 }
 
-// An incident's records are changed as they were when they were counted: each is sent with its
-// basis, so that what changes while the question waits is left alone. One is not several.
-func TestTheRecordsOfAnIncidentArePinned(t *testing.T) {
+// The records of an incident are ordered by its id, however many they are. One is not several.
+func TestTheRecordsOfAnIncident(t *testing.T) {
 	var sent operate.Order
-	incident := operate.Incident{Count: 1, Asking: operate.Asking{Count: 1},
-		Keys: []operate.Record{{ID: "k_0123456789abcdef", Basis: "fedcba9876543210", State: "unknown"}}}
-	at := plain(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set(admin.Marker, "1")
-		doc := any(operate.Job{Job: "bulk_1", State: bulk.Completed, Total: 1, Left: 1})
-		switch {
-		case strings.HasPrefix(r.URL.Path, "/api/v1/incidents/"):
-			doc = incident
-		case r.Method == http.MethodPost:
-			if err := json.NewDecoder(r.Body).Decode(&sent); err != nil {
-				t.Error(err)
-			}
-			doc = map[string]string{"job": "bulk_1"}
-		}
-		_ = json.NewEncoder(w).Encode(doc) // the client is gone
-	}))
+	at := jobGateway(t, operate.Count{Matching: 1, States: map[string]int{"unknown": 1}}, &sent, func() operate.Job {
+		return operate.Job{Job: "bulk_1", State: operate.JobCompleted, Total: 1, Left: 1}
+	})
 	status, _, errs := ran(t, "keys", "release", "--incident", "i_1", "--reason", "x", "--yes", "--admin", at)
-	if status != exitFine || sent.Expect != 1 || strings.Join(sent.IDs, " ") != "k_0123456789abcdef@fedcba9876543210" ||
+	if status != exitFine || sent.Expect != 1 || sent.Incident != "i_1" || sent.IDs != nil || sent.Filter != nil ||
 		!strings.HasPrefix(errs, "release 1 record (1 unknown; ") || !strings.Contains(errs, "\n1 was left as it is: ") {
 		t.Errorf("%d, sent %+v: %s", status, sent, errs)
 	}
-	_, out, _ := ran(t, "incidents", "show", "i_1", "--admin", at)
-	if !strings.Contains(out, "1 time, the last ") {
-		t.Error(out)
+}
+
+// Where more match than one job takes, further jobs follow without another question, until one
+// changes nothing.
+func TestJobAfterJob(t *testing.T) {
+	var sent operate.Order
+	jobs := []operate.Job{{Job: "bulk_1", State: operate.JobCompleted, Total: 9, Done: 8, Left: 1}, {Job: "bulk_1", State: operate.JobCompleted, Total: 9, Left: 9}}
+	started := 0
+	at := plain(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(admin.Marker, "1")
+		doc := any(operate.Count{Matching: 9, More: true})
+		switch {
+		case r.Method != http.MethodPost && started > 0:
+			doc = jobs[started-1]
+		case r.Method == http.MethodPost && !strings.HasSuffix(r.URL.Path, "/count"):
+			_ = json.NewDecoder(r.Body).Decode(&sent)
+			doc = operate.Started{Job: "bulk_1"}
+			started++
+		}
+		_ = json.NewEncoder(w).Encode(doc)
+	}))
+	status, out, errs := ran(t, "keys", "release", "--scope", "t1", "--reason", "x", "--yes", "--admin", at)
+	if status != exitFine || started != 2 || out != "changed 8\nchanged 0\n" || strings.Count(errs, "release 9 records, and then further ones") != 1 {
+		t.Errorf("%d, %d jobs: %s%s", status, started, out, errs)
 	}
 }

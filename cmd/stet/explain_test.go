@@ -33,9 +33,7 @@ func TestEveryWordIsExplained(t *testing.T) {
 	said["cause"] = append(slices.DeleteFunc(said["cause"], func(word string) bool { return word == "bypass" }), // which is no cause of a record
 		"upstream-failed", "execution-timeout", // codes of the answers that were given
 		found(t, `return "(lease-lost)"`, "../../stethttp/execute.go", "../../gateway/answer.go")[0])
-	said["job cause"] = append(found(t, `(?m)^\t\{[\w.]+, "([a-z-]+)", `, "../../bulk/job.go"),
-		append(found(t, `wordMoved, wordSilent = "([a-z-]+)"`, "../../bulk/job.go"),
-			found(t, `wordMoved, wordSilent = "[a-z-]+", "([a-z-]+)"`, "../../bulk/job.go")...)...)
+	said["job cause"] = found(t, `Cause: "([a-z-]+)"`, "../../operate/job.go") // the others are codes of problems
 	_, trail, _ := strings.Cut(readFile(t, operateDoc), "\n## The audit trail\n")
 	trail, _, _ = strings.Cut(trail, "\n\n    stet ")
 	for _, row := range regexp.MustCompile(`(?m)^\| (`+"`"+`.*?) \|`).FindAllStringSubmatch(trail, -1) {

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet/admin"
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/operate"
 )
 
@@ -87,7 +86,7 @@ var jsonDocuments = map[string]any{
 	"/api/v1/bulk":                 map[string]string{"job": "bulk_1"},
 	"/api/v1/bulk/":                full[operate.Job](),
 	"/api/v1/bulk/count":           full[operate.Count](),
-	"/api/v1/bulk/bulk_1/report":   full[bulk.Failure](),
+	"/api/v1/bulk/bulk_1/report":   full[operate.Failure](),
 	"/api/v1/keys/k/probe":         full[operate.Probed](),
 	"/api/v1/keys/default/k/probe": full[operate.Probed](),
 }
@@ -217,8 +216,8 @@ func fill(v reflect.Value) {
 	case v.Type() == reflect.TypeFor[time.Time]():
 		v.Set(reflect.ValueOf(fullTime))
 		return
-	case v.Type() == reflect.TypeFor[bulk.State]():
-		v.Set(reflect.ValueOf(bulk.Completed))
+	case v.Type() == reflect.TypeFor[operate.JobState]():
+		v.Set(reflect.ValueOf(operate.JobCompleted))
 		return
 	}
 	switch v.Kind() {

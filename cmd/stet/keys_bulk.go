@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,7 +13,6 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet/admin/adminclient"
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/internal/rest"
 	"github.com/stet-dev/stet/operate"
 )
@@ -20,72 +20,60 @@ import (
 // selected are the records of a job.
 type selected struct {
 	filter
-	Incident string `placeholder:"INCIDENT" help:"In place of a filter: the records of this incident (i_…), as they are now, at most 500."`
+	Incident string `placeholder:"INCIDENT" help:"In place of a filter: the records of this incident (i_…), as they are now."`
 	Limit    int    `help:"Maximum number of matching records to change (all)."`
 }
 
-// job changes what is selected: it counts, asks, starts, watches and reports.
+// job changes what is selected: it counts, asks, starts, watches and reports. Where more match than a
+// job takes, further ones follow, until one of them changes nothing.
 func (s *selected) job(w *world, a *api, c *confirmed, o operate.Order, lookAt string) error {
-	o.Limit = s.Limit
-	n, err := s.count(w, a, &o)
-	if err != nil {
-		return err
-	}
-	if n.Matching == 0 {
-		fmt.Fprintln(w.stderr, noRecords)
-		return c.done(w, 0)
-	}
-	what := bulkText(&n, o.Action, o.Limit)
-	if c.Yes && !c.JSON {
-		fmt.Fprintln(w.stderr, what)
-	}
-	if err := c.sure(w, what); err != nil {
-		return err
-	}
-	o.Expect = n.Matching
-	job, err := a.Start(w.ctx, o)
-	if err != nil {
-		return err
-	}
-	return (&watch{w: w, a: a, id: job, json: c.JSON, lookAt: lookAt}).run()
-}
-
-// count counts what the order is about, which it fills in.
-func (s *selected) count(w *world, a *api, o *operate.Order) (n operate.Count, err error) {
-	switch {
-	case len(o.IDs) > 0:
-		return operate.Count{Matching: len(o.IDs)}, nil
-	case s.Incident == "":
+	if o.Incident = s.Incident; len(o.IDs) == 0 && o.Incident == "" {
 		o.Filter = adminclient.Parameters(s.query())
-		return a.Count(w.ctx, o.Selection)
 	}
-	var i operate.Incident
-	if err := a.Get(w.ctx, adminclient.IncidentPath(s.Incident), &i); err != nil {
-		return n, noSuchIncident(err)
-	}
-	n.States = map[string]int{}
-	for _, r := range i.Keys {
-		o.IDs = append(o.IDs, r.ID+"@"+r.Basis) // what changes while the question waits is left
-		n.States[r.State]++
-		if n.Oldest.IsZero() || r.CreatedAt.Before(n.Oldest) {
-			n.Oldest = r.CreatedAt
+	o.Limit = s.Limit
+	for first := true; ; first = false {
+		n, err := a.Count(w.ctx, o.Selection)
+		switch {
+		case err != nil && o.Incident != "":
+			return noSuchIncident(err)
+		case err != nil:
+			return err
+		case n.Matching == 0 && !first:
+			return nil
+		case n.Matching == 0:
+			fmt.Fprintln(w.stderr, noRecords)
+			return c.done(w, 0)
 		}
+		if first {
+			what := bulkText(&n, o.Action, o.Limit)
+			if c.Yes && !c.JSON {
+				fmt.Fprintln(w.stderr, what)
+			}
+			if err := c.sure(w, what); err != nil {
+				return err
+			}
+		}
+		o.Expect = n.Matching
+		job, err := a.Start(w.ctx, o)
+		if err != nil {
+			return err
+		}
+		v := watch{w: w, a: a, id: job, json: c.JSON, lookAt: lookAt}
+		if err := v.run(); err != nil || !n.More || v.last.Done == 0 || o.Limit > 0 && o.Limit <= v.last.Total {
+			return err
+		}
+		o.Limit = max(0, o.Limit-v.last.Total)
 	}
-	if n.Matching = len(i.Keys); i.Count > n.Matching {
-		fmt.Fprintf(w.stderr, "the incident has %d records, and %d are taken now: give the command again for the rest\n",
-			i.Count, n.Matching)
-	}
-	return n, nil
 }
 
 // bulkText says what is about to happen.
-func bulkText(n *operate.Count, action bulk.Action, limit int) string {
+func bulkText(n *operate.Count, action operate.Action, limit int) string {
 	number := plural(n.Matching, "record")
-	if limit > 0 && limit < n.Matching {
+	switch {
+	case limit > 0 && (limit < n.Matching || n.More):
 		number = fmt.Sprintf("%d of %s", limit, number)
-	}
-	if n.States == nil {
-		return fmt.Sprintf("%s %s", action, number)
+	case n.More:
+		number += ", and then further ones"
 	}
 	states := each(sortedKeys(n.States), func(s *string) string { return fmt.Sprint(n.States[*s], " ", visible(*s)) })
 	return fmt.Sprintf("%s %s (%s; the oldest was created %s)", action, number, strings.Join(states, ", "),
@@ -122,7 +110,7 @@ func (v *watch) run() error {
 	working, stop := context.WithCancel(v.w.ctx)
 	var work sync.WaitGroup
 	if v.a.jobs != nil {
-		work.Go(func() { v.work(working) })
+		work.Go(func() { _ = v.a.jobs.Run(working) })
 	}
 	err := v.follow()
 	stop()
@@ -139,19 +127,12 @@ func (v *watch) run() error {
 	return v.report()
 }
 
-// work does what a gateway's loop does for its own. Where a gateway is on the same store it may be
-// the one that does it.
-func (v *watch) work(ctx context.Context) {
-	for v.a.jobs.Work(ctx, v.id) != nil && rest.For(ctx, time.Second) {
-	}
-}
-
 // follow returns when the job has ended, or the world's context.
 func (v *watch) follow() error {
 	for since := time.Now(); ; {
 		var err error
 		switch v.last, err = v.a.Job(v.w.ctx, v.id); {
-		case err == nil && v.last.State != bulk.Running && v.last.State != bulk.Waiting:
+		case err == nil && v.last.State != operate.JobRunning:
 			return nil
 		case err == nil:
 			since = time.Now()
@@ -198,16 +179,15 @@ func (v *watch) report() error {
 		_ = writeJSON(v.w.stdout, doc)
 	} else {
 		reasons(v.w.stderr, j)
-		done := given(j.Action == bulk.Probe, "asked about") // which may have changed nothing
+		done := given(j.Action == operate.ActProbe, "asked about") // which may have changed nothing
 		fmt.Fprintln(v.w.stdout, cmp.Or(done, "changed"), j.Done)
 	}
 	again := "stet keys bulk " + j.Job + v.lookAt
-	resume := "stet keys bulk resume " + j.Job + v.lookAt
 	left := plural(j.Left, "record")
 	switch {
-	case j.State == bulk.Completed && j.Failed > 0:
+	case j.State == operate.JobCompleted && j.Failed > 0:
 		return fmt.Errorf("%d of %s could not be changed; %s shows the job", j.Failed, plural(j.Total, "record"), again)
-	case j.State == bulk.Completed:
+	case j.State == operate.JobCompleted:
 		if j.Left > 0 && !v.json {
 			left = "1 was left as it is"
 			if j.Left > 1 {
@@ -216,19 +196,19 @@ func (v *watch) report() error {
 			fmt.Fprintf(v.w.stderr, "%s: %s\n", left, v.whyLeft())
 		}
 		return nil
-	case j.State == bulk.Newer:
-		return bulk.ErrNewer
-	case j.State == bulk.Stopped:
-		return fmt.Errorf("somebody stopped the job, with %s left; %s --reason TEXT goes on with it", left, resume)
-	case v.a.jobs != nil:
-		return fmt.Errorf("stopped with %s left; a gateway on this store goes on by itself, or: %s", left, resume)
+	case j.State == operate.JobNewer:
+		return errors.New("a newer version of Stet has written this job, which this one cannot read")
+	case j.State == operate.JobStopped:
+		return fmt.Errorf("an operator stopped the job, with %s left, which stay as they are; %s shows it", left, again)
+	case j.State == operate.JobInterrupted:
+		return fmt.Errorf("interrupted with %s left; give the command again for the rest", left)
 	}
 	return fmt.Errorf("no longer watching; the job goes on at the gateway, with %s left: %s shows it", left, again)
 }
 
 // whyLeft says why records were left: what a job no longer finds by its filter, it does not name.
 func (v *watch) whyLeft() string {
-	if slices.ContainsFunc(v.last.Errors, func(f bulk.Failure) bool { return f.Left }) {
+	if slices.ContainsFunc(v.last.Errors, func(f operate.Failure) bool { return f.Left }) {
 		return "stet keys bulk report " + v.last.Job + v.lookAt + " says why"
 	}
 	return "changed by others meanwhile"

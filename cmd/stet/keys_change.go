@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/operate"
 )
 
@@ -122,7 +121,7 @@ func (c *keysReleaseCmd) check(*world) error {
 }
 
 func (c *keysReleaseCmd) Run(w *world, a *api) error {
-	o := operate.Order{Selection: operate.Selection{Action: bulk.Release}, Evidence: c.Evidence, Now: c.Now,
+	o := operate.Order{Selection: operate.Selection{Action: operate.ActRelease}, Evidence: c.Evidence, Now: c.Now,
 		Override: c.Override}
 	return c.each(w, a, o, underWay, func(record operate.Name, at operate.Change) error {
 		at.Evidence = c.Evidence
@@ -134,6 +133,6 @@ func (c *keysReleaseCmd) Run(w *world, a *api) error {
 type keysDeleteCmd struct{ chosen }
 
 func (c *keysDeleteCmd) Run(w *world, a *api) error {
-	return c.each(w, a, operate.Order{Selection: operate.Selection{Action: bulk.Delete}}, "",
+	return c.each(w, a, operate.Order{Selection: operate.Selection{Action: operate.ActDelete}}, "",
 		func(record operate.Name, at operate.Change) error { return a.Delete(w.ctx, record, at) })
 }

@@ -8,15 +8,13 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet/admin/adminclient"
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/operate"
 )
 
 type bulkCmds struct {
 	Show   bulkShowCmd   `cmd:"" default:"withargs" help:"Show the latest jobs, or one of them."`
 	Report bulkReportCmd `cmd:"" help:"List the records that a job could not change, or left for a reason."`
-	Stop   bulkStopCmd   `cmd:"" help:"Stop a job; it keeps its place."`
-	Resume bulkResumeCmd `cmd:"" help:"Go on with a job that was stopped, and watch it."`
+	Stop   bulkStopCmd   `cmd:"" help:"Stop a job; what it has not come to stays as it is."`
 
 	Resolve bulkResolveCmd `cmd:"" help:"Complete unknown records that a late answer, or the last probe, says have happened."`
 	Probe   bulkProbeCmd   `cmd:"" help:"Ask the upstream now what became of unknown records."`
@@ -68,8 +66,8 @@ func (c *bulkReportCmd) Run(w *world, a *api) error {
 	return reportList.rows(w, all, &printed{Columns: c.Columns})
 }
 
-var reportList = listOf("report", 5, "id scope fate cause detail", map[string]func(*bulk.Failure) any{
-	"fate": func(f *bulk.Failure) any { return cmp.Or(given(f.Left, "left"), "failed") },
+var reportList = listOf("report", 5, "id scope fate cause detail", map[string]func(*operate.Failure) any{
+	"fate": func(f *operate.Failure) any { return cmp.Or(given(f.Left, "left"), "failed") },
 })
 
 type bulkStopCmd struct {
@@ -81,39 +79,14 @@ type bulkStopCmd struct {
 
 func (c *bulkStopCmd) Run(w *world, a *api) error {
 	j, err := a.StopJob(w.ctx, c.Job, c.Reason)
-	text := fmt.Sprintf("stopped; at its last recovery point %d of %s were left", j.Left, plural(j.Total, "record"))
+	text := fmt.Sprintf("it stops now; a moment ago %d of %s were left", j.Left, plural(j.Total, "record"))
 	return c.told(w, j, text, noSuchJob(err))
-}
-
-type bulkResumeCmd struct {
-	source
-	Job    string `arg:"" help:"The job (bulk_…)."`
-	Reason string `placeholder:"TEXT" help:"Reason, where somebody stopped it; it is kept in the audit trail."`
-	JSON   bool   `name:"json" help:"Print {\"changed\": N}."`
-}
-
-// Run also goes on with a job that Ctrl-C left on its store, which is not stopped.
-func (c *bulkResumeCmd) Run(w *world, a *api) error {
-	j, err := a.Job(w.ctx, c.Job)
-	if err == nil && j.State == bulk.Newer {
-		return bulk.ErrNewer
-	}
-	if err == nil && j.State == bulk.Stopped {
-		if strings.TrimSpace(c.Reason) == "" {
-			return failf(exitUsage, "somebody stopped it; to go on takes --reason TEXT, which the audit trail keeps")
-		}
-		_, err = a.ResumeJob(w.ctx, c.Job, c.Reason)
-	}
-	if err == nil {
-		err = (&watch{w: w, a: a, id: c.Job, json: c.JSON, lookAt: c.lookAt()}).run()
-	}
-	return noSuchJob(err)
 }
 
 // noSuchJob puts the API's 404 into words about jobs.
 func noSuchJob(err error) error {
 	return absent(err, exitNotFound,
-		"there is no such job; stet keys bulk lists the latest, and they are kept for %d days", bulk.Retain/(24*time.Hour))
+		"there is no such job; stet keys bulk lists the latest, and they are kept for %d days", operate.JobRetain/(24*time.Hour))
 }
 
 var jobsList = listOf("jobs", 10, "job action state total done failed left created who reason filter evidence updated "+

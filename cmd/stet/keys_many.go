@@ -5,14 +5,13 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/operate"
 )
 
 // picked are the records of a job, by a filter, an incident or their ids.
 type picked struct {
 	source
-	IDs []string `arg:"" optional:"" name:"id" help:"In place of a filter: ids (k_…), at most 500; k_…@BASIS is changed only while it has that basis, as --json shows it."`
+	IDs []string `arg:"" optional:"" name:"id" help:"In place of a filter: ids (k_…), at most 10,000; k_…@BASIS is changed only while it has that basis, as --json shows it."`
 	selected
 	confirmed
 }
@@ -40,7 +39,7 @@ func (p *picked) check(*world) error {
 }
 
 // start has an order carried out for what is selected.
-func (p *picked) start(w *world, a *api, action bulk.Action, o operate.Order) error {
+func (p *picked) start(w *world, a *api, action operate.Action, o operate.Order) error {
 	o.Action, o.IDs = action, p.IDs
 	return p.job(w, a, &p.confirmed, o, p.lookAt())
 }
@@ -52,7 +51,7 @@ type bulkResolveCmd struct {
 }
 
 func (c *bulkResolveCmd) Run(w *world, a *api) error {
-	return c.start(w, a, bulk.Resolve, operate.Order{Reason: c.Reason, Evidence: c.Evidence})
+	return c.start(w, a, operate.ActResolve, operate.Order{Reason: c.Reason, Evidence: c.Evidence})
 }
 
 type bulkProbeCmd struct {
@@ -61,7 +60,7 @@ type bulkProbeCmd struct {
 }
 
 func (c *bulkProbeCmd) Run(w *world, a *api) error {
-	return c.start(w, a, bulk.Probe, operate.Order{Reason: c.Reason})
+	return c.start(w, a, operate.ActProbe, operate.Order{Reason: c.Reason})
 }
 
 type bulkSnoozeCmd struct {
@@ -77,7 +76,7 @@ func (c *bulkSnoozeCmd) check(*world) error {
 }
 
 func (c *bulkSnoozeCmd) Run(w *world, a *api) error {
-	return c.start(w, a, bulk.Snooze, operate.Order{Reason: c.Reason, Until: time.Now().Add(c.For)})
+	return c.start(w, a, operate.ActSnooze, operate.Order{Reason: c.Reason, Until: time.Now().Add(c.For)})
 }
 
 type bulkHandCmd struct {
@@ -87,5 +86,5 @@ type bulkHandCmd struct {
 }
 
 func (c *bulkHandCmd) Run(w *world, a *api) error {
-	return c.start(w, a, bulk.Hand, operate.Order{To: c.To, Note: c.Note})
+	return c.start(w, a, operate.ActHand, operate.Order{To: c.To, Note: c.Note})
 }

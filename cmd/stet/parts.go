@@ -87,7 +87,6 @@ func (a *app) install(p *parts) {
 	a.loop(a.reaper.Set(p.reaper))
 	a.loop(a.reconciler.Set(p.reconciler))
 	a.loop(a.trimmer.Set(p.trimmer))
-	a.jobs.AskWith(p.asked)
 	if a.level != nil {
 		_ = a.level.UnmarshalText([]byte(p.conf.LogLevel)) // checked before
 	}

@@ -19,9 +19,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/bulk"
 )
 
 // hold writes a file that only its owner reads.
@@ -279,11 +276,11 @@ func TestRefusedReloadAsksAsBefore(t *testing.T) { // D01
 		t.Fatalf("names of another kind: %s", said.text)
 	}
 	before := asked.Load()
-	_, err := gate.app.jobs.Start(t.Context(), bulk.Order{Action: bulk.Probe, Query: stet.Query{States: []stet.State{stet.Unknown}}, Expect: 1,
-		Note: stet.Note{Who: "kim", Why: "ask again"}})
-	if err != nil {
-		t.Fatal(err)
+	res, err := http.Post(gate.admin+"/api/v1/bulk", "application/json", strings.NewReader(`{"action":"probe","filter":{"state":"unknown"},"expect":1,"reason":"ask again"}`))
+	if err != nil || res.StatusCode != http.StatusAccepted {
+		t.Fatal(res, err)
 	}
+	_ = res.Body.Close()
 	until(t, "the job's probe", func() bool { return asked.Load()+never.Load() > before })
 	if never.Load() > 0 {
 		t.Error("a provider was asked whose configuration was refused")

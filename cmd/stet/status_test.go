@@ -12,7 +12,6 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
-	"github.com/stet-dev/stet/bulk"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/internal/execution"
 	"github.com/stet-dev/stet/operate"
@@ -295,8 +294,8 @@ func TestServersTextIsVisible(t *testing.T) {
 			Skipped: []string{evil}},
 		"/api/v1/bulk": map[string]any{"jobs": []operate.Job{{Job: evil, Who: evil}}},
 		"/api/v1/bulk/bulk_1": operate.Job{Job: evil, Who: evil, Failed: 1,
-			Errors: []bulk.Failure{{ID: evil, Detail: evil}}},
-		"/api/v1/bulk/bulk_1/report": bulk.Failure{ID: evil, Cause: evil, Detail: evil},
+			Errors: []operate.Failure{{ID: evil, Detail: evil}}},
+		"/api/v1/bulk/bulk_1/report": operate.Failure{ID: evil, Cause: evil, Detail: evil},
 		"/api/v1/outbox?limit=100": map[string]any{"messages": []operate.Message{{Topic: evil, State: outbox.State(evil)}},
 			"next_cursor": ""},
 		"/api/v1/outbox/1": operate.Message{Topic: evil, State: outbox.State(evil)},

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -8,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/bulk"
+	"github.com/stet-dev/stet/operate"
 )
 
 // populate makes n records: their names are i with a prefix, their states as given.
@@ -36,7 +37,7 @@ func populate(t testing.TB, s stet.Store, prefix string, n int, state stet.State
 // change costs: it is durable, and an entry of the history.
 func BenchmarkBulk(b *testing.B) {
 	const n = 4000
-	for action, state := range map[bulk.Action]stet.State{bulk.Release: stet.Unknown, bulk.Delete: stet.Completed} {
+	for action, state := range map[operate.Action]stet.State{operate.ActRelease: stet.Unknown, operate.ActDelete: stet.Completed} {
 		b.Run(string(action), func(b *testing.B) {
 			s := open(b, filepath.Join(b.TempDir(), "stet.db"))
 			populate(b, s, "other", 20_000, stet.Retryable)
@@ -44,19 +45,27 @@ func BenchmarkBulk(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			jobs, done := bulk.New(e), 0
+			jobs, done := operate.NewJobs(), 0
+			service, err := operate.New(operate.Config{Engine: e, Jobs: jobs})
+			if err != nil {
+				b.Fatal(err)
+			}
+			desk := service.For(operate.Caller{Name: "bench", Role: operate.Admin}, nil)
+			ctx, end := context.WithCancel(b.Context())
+			var loop sync.WaitGroup
+			loop.Go(func() { _ = jobs.Run(ctx) })
+			defer loop.Wait()
+			defer end()
 			b.ResetTimer()
 			for i := 0; b.Loop(); i++ {
 				b.StopTimer()
 				populate(b, s, fmt.Sprint(i), n, state)
 				b.StartTimer()
-				job, err := jobs.Start(b.Context(), bulk.Order{Action: action, Query: stet.Query{States: []stet.State{state}}, Expect: n, Now: action == bulk.Release,
-					Note: stet.Note{Who: "bench", Why: "to see how long it takes"}})
-				if err == nil {
-					err = jobs.Work(b.Context(), job.ID)
-				}
-				if err == nil {
-					job, err = jobs.Get(b.Context(), job.ID)
+				started, err := desk.Start(b.Context(), operate.Order{Expect: n, Now: action == operate.ActRelease, Reason: "to see how long it takes",
+					Selection: operate.Selection{Action: action, Filter: operate.Parameters{"state": state.String(), "scope": "tenant-1"}}})
+				var job operate.Job
+				for job.State = operate.JobRunning; err == nil && job.State == operate.JobRunning; time.Sleep(10 * time.Millisecond) {
+					job, err = desk.Job(b.Context(), started.Job)
 				}
 				if err != nil || job.Done != n {
 					b.Fatalf("%d done, %v: %v", job.Done, err, job.Errors)

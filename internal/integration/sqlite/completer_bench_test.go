@@ -64,7 +64,7 @@ func BenchmarkRoundBesideOthers(b *testing.B) {
 		})
 	}
 	for name, q := range map[string]stet.Query{"jobs, all heads": {Limit: stet.MaxLimit}, "jobs, their scope": {Scope: stet.OwnScope, Limit: stet.MaxLimit}} {
-		b.Run(name, func(b *testing.B) { // what a bulk.Jobs asks of the store in a round
+		b.Run(name, func(b *testing.B) { // what a completer of one scope asks of the store in a round
 			for b.Loop() {
 				for after := ""; ; {
 					q.After = after
