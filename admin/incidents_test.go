@@ -14,6 +14,7 @@ import (
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/reconcile"
+	"github.com/stet-dev/stet/store/memstore"
 )
 
 type incidents struct{ Incidents []operate.Incident }
@@ -49,8 +50,8 @@ func TestAnIncidentKeepsItsID(t *testing.T) {
 	})
 }
 
-// What has the same cause and route and became unknown in the same minute is one incident, and
-// stays it, whatever is learned of its records.
+// What has the same cause and route and became unknown without a gap is one incident, and stays it,
+// whatever is learned of its records.
 func TestIncidents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var answers []func() (reconcile.Finding, error)
@@ -74,8 +75,8 @@ func TestIncidents(t *testing.T) {
 		asking[w.engine.Tag(id(0))] = &operate.Asking{Count: 2, LastAt: began}
 		asking[w.engine.Tag(id(1))] = &operate.Asking{Count: 3, LastAt: began.Add(time.Second)}
 		w.unknown("s", "another cause", "POST /v1/charges", "panic")
-		time.Sleep(time.Minute)
-		w.unknown("t", "another minute", "POST /v1/charges", "panic")
+		time.Sleep(6 * time.Minute)
+		w.unknown("t", "another outage", "POST /v1/charges", "panic")
 		w.unknown("s", "another route", "POST /v1/refunds", "lease-lapsed")
 
 		read := func(query string) []operate.Incident {
@@ -143,8 +144,9 @@ func TestIncidents(t *testing.T) {
 				t.Errorf("%s: %+v", query, got)
 			}
 		}
-		if got := read("?with=ben")[0]; got.Count != 1 || got.ID != in.ID {
-			t.Errorf("%+v", got)
+		bens := read("?with=ben")[0]
+		if w.ask("GET", "/api/v1/incidents/"+bens.ID, "", 200, &one); bens.Count != 1 || one.ID != in.ID || one.Count != 5 {
+			t.Errorf("%+v is of %+v", bens, one)
 		}
 		w.ask("GET", "/api/v1/incidents?rout=x", "", 400, nil)
 		w.ask("POST", "/api/v1/keys/"+w.engine.Tag(id(2))+"/resolve", `{"outcome":"completed","status":201,"reason":"x"}`, 200, nil)
@@ -154,9 +156,9 @@ func TestIncidents(t *testing.T) {
 	})
 }
 
-// The leases of a process that was killed end one after another: that is one incident, also around
-// a full minute.
-func TestLapsesOfAProcessAreOneIncident(t *testing.T) {
+// An outage is one incident, also around a full minute, and so is what a process has left that was
+// killed, whose leases end one after another.
+func TestAnOutageIsOneIncident(t *testing.T) { // O09
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t, admin.Config{})
 		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + 55*time.Second)))
@@ -173,9 +175,122 @@ func TestLapsesOfAProcessAreOneIncident(t *testing.T) {
 		for _, in := range all.Incidents {
 			counts[in.Cause] = append(counts[in.Cause], in.Count)
 		}
-		if got := fmt.Sprint(counts); got != "map[lease-lapsed:[6 1] upstream-failed:[3 3]]" {
+		if got := fmt.Sprint(counts); got != "map[lease-lapsed:[6 1] upstream-failed:[6]]" {
 			t.Error(got)
 		}
+	})
+}
+
+// Two processes that were killed left an incident each. What else failed belongs together whichever
+// of them ran it.
+func TestIncidentsOfTwoProcesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New(memstore.Config{})
+		w := &ward{T: t}
+		for _, holder := range []string{"host:1", "host:2"} {
+			w.engine = must(stet.New(store, stet.Config{Pepper: []byte("pepper"), Holder: holder}))
+			for _, cause := range []string{"lease-lapsed", stet.CauseHolderGone, "panic"} {
+				w.unknown("s", cause+holder, "", cause)
+			}
+		}
+		w.Handler = admin.New(w.engine, admin.Config{})
+		var all incidents
+		w.ask("GET", "/api/v1/incidents", "", 200, &all)
+		var got []string
+		for _, in := range all.Incidents {
+			got = append(got, fmt.Sprint(in.Cause, " ", in.Owner, " ", in.Count))
+		}
+		slices.Sort(got)
+		if want := "holder-gone host:1 1, holder-gone host:2 1, lease-lapsed host:1 1, lease-lapsed host:2 1, panic  2"; strings.Join(got, ", ") != want {
+			t.Errorf("%q, want %s", got, want)
+		}
+	})
+}
+
+// An incident goes on for as long as its records come within 5 minutes of each other.
+func TestAGapEndsAnIncident(t *testing.T) { // O09
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, admin.Config{})
+		for i, wait := range []time.Duration{0, 5 * time.Minute, 5 * time.Minute, 5*time.Minute + time.Millisecond, time.Minute} {
+			time.Sleep(wait)
+			w.unknown("s", fmt.Sprint(i), "", "panic")
+		}
+		var all incidents
+		w.ask("GET", "/api/v1/incidents", "", 200, &all)
+		if len(all.Incidents) != 2 || all.Incidents[0].Count != 3 || all.Incidents[1].Count != 2 ||
+			all.Incidents[1].Since.Sub(all.Incidents[0].Since) != 15*time.Minute+time.Millisecond {
+			t.Errorf("%+v", all.Incidents)
+		}
+	})
+}
+
+// A link to an incident leads to it also after its first record was released and after another
+// joined it, and to no other one.
+func TestAnIncidentIsFoundByTheIDOfBefore(t *testing.T) { // O09
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t, admin.Config{})
+		time.Sleep(999 * time.Millisecond) // an id has whole seconds
+		list := func(query string) []operate.Incident {
+			t.Helper()
+			time.Sleep(time.Second) // a reading is shared for as long
+			var all incidents
+			w.ask("GET", "/api/v1/incidents"+query, "", 200, &all)
+			return all.Incidents
+		}
+		release := func(scope stet.Scope, key string) {
+			t.Helper()
+			w.ask("POST", "/api/v1/keys/"+w.engine.Tag(stet.ID{Scope: scope, Key: stet.Key(key)})+"/release", `{"reason":"x","now":true}`, 200, nil)
+		}
+		w.unknown("s", "first", "", "panic")
+		before := list("")[0].ID
+		time.Sleep(5*time.Minute - time.Second)
+		w.unknown("s", "second", "", "panic")
+		release("s", "first")
+		now := list("")[0]
+		var one operate.Incident
+		if w.ask("GET", "/api/v1/incidents/"+before, "", 200, &one); now.ID == before || one.ID != now.ID || one.Count != 1 || len(one.Keys) != 1 {
+			t.Errorf("%s has become %s, and leads to %+v", before, now.ID, one)
+		}
+		time.Sleep(4 * time.Minute)
+		w.unknown("s", "third", "", "panic")
+		time.Sleep(6 * time.Minute)
+		w.unknown("s", "another incident", "", "panic")
+		if got := list(""); len(got) != 2 || got[0].ID != now.ID {
+			t.Errorf("%+v, was %+v", got, now)
+		}
+		for _, id := range []string{before, now.ID} {
+			one = operate.Incident{}
+			if w.ask("GET", "/api/v1/incidents/"+id, "", 200, &one); one.ID != now.ID || one.Count != 2 || len(one.Keys) != 2 {
+				t.Errorf("%s leads to %+v", id, one)
+			}
+		}
+
+		// Where what joined two parts is settled it leads to the nearer one.
+		for route, middle := range map[string]time.Duration{"A": 3 * time.Minute, "B": 4 * time.Minute} {
+			w.unknown("s", route+"early", route, "panic")
+			time.Sleep(middle)
+			w.unknown("t", route+"middle", route, "panic")
+			time.Sleep(7*time.Minute - middle)
+			w.unknown("s", route+"late", route, "panic")
+			id := list("?scope=t&route=" + route)[0].ID
+			release("t", route+"middle")
+			parts := list("?route=" + route)
+			slices.SortFunc(parts, func(a, b operate.Incident) int { return a.Since.Compare(b.Since) })
+			nearer := map[string]int{"A": 0, "B": 1}[route]
+			if w.ask("GET", "/api/v1/incidents/"+id, "", 200, &one); len(parts) != 2 || one.ID != parts[nearer].ID {
+				t.Errorf("%s: it leads to %+v", route, one)
+			}
+		}
+
+		release("s", "second")
+		if w.ask("GET", "/api/v1/incidents/"+now.ID, "", 200, &one); one.Count != 1 {
+			t.Errorf("%+v", one)
+		}
+		for _, id := range []string{before, "i_00000000" + now.ID[10:], now.ID[:10] + "00000000", now.ID[:10] + "zzzzzzzz", now.ID[:17], now.ID + "0", "x"} {
+			w.ask("GET", "/api/v1/incidents/"+id, "", 404, nil)
+		}
+		release("s", "third")
+		w.ask("GET", "/api/v1/incidents/"+now.ID, "", 404, nil)
 	})
 }
 

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,10 +26,11 @@ const (
 	oldestLooked = 100 // the oldest unknown records, among which the oldest that waits is found where there are too many
 )
 
-// Incident is a group of unknown records with the same cause and route that became unknown in the
-// same minute, or whose leases ended because one process was killed.
+// Incident is a group of unknown records with the same cause and route, and of one process where
+// their leases ended, each of which became unknown within 5 minutes of the one before it. Its ID is
+// another one once the first of them is settled: see [Desk.Incident].
 type Incident struct {
-	ID        string         `json:"incident"` // for its address; it stays the same while the incident lasts
+	ID        string         `json:"incident"` // for its address
 	Cause     string         `json:"cause"`
 	Route     string         `json:"route,omitzero"`
 	Method    string         `json:"method,omitzero"`
@@ -48,7 +49,8 @@ type Incident struct {
 	More      bool           `json:"more,omitzero"` // Count is a lower bound
 	Keys      []Record       `json:"keys,omitzero"` // of GET /api/v1/incidents/{incident}: at most ?keys=, those that tell most first
 
-	untimed bool // no time settles one of its records
+	untimed bool     // no time settles one of its records
+	records []Record // oldest first
 }
 
 // Add takes what a record says of its own: its late answer, the clients that ask about it, its last
@@ -71,10 +73,11 @@ func (in *Incident) Add(r *Record) {
 	}
 	if r.With != nil && !slices.Contains(in.With, r.With.To) {
 		in.With = append(in.With, r.With.To)
+		slices.Sort(in.With)
 	}
 	switch at := r.Outlook.SettledAt; {
-	case at.IsZero():
-		in.untimed = true
+	case at.IsZero() || in.untimed:
+		in.SettledAt, in.untimed = time.Time{}, true
 	case at.After(in.SettledAt):
 		in.SettledAt = at
 	}
@@ -102,8 +105,6 @@ type tally struct {
 	OutboxDead   *int // as in [Status], of no route and no person alone
 	OutboxMore   bool // OutboxDead is a lower bound
 	OutboxUnread bool
-
-	members map[string][]Record // by incident
 }
 
 // IncidentQuery selects incidents. A zero field selects all.
@@ -131,34 +132,50 @@ type Shown struct {
 	Keys int `json:"keys,omitzero"` // its records at most, those that tell most first; 0 means 500, the most
 }
 
-// Incident shows a group with its records. It takes a viewer.
+// Incident shows a group with its records. It takes a viewer. The answer has the group's present id.
+// One that it had before its first record was settled is as good, as long as a record is unknown
+// that became so within 5 minutes of that one.
 func (d *Desk) Incident(ctx context.Context, id string, s Shown) (Incident, error) {
 	if err := upTo("keys", maxKeys, s.Keys); err != nil {
 		return Incident{}, err
 	}
-	in, keys, err := d.findIncident(ctx, id)
-	in.Keys = keys[:min(len(keys), cmp.Or(s.Keys, maxKeys))]
+	in, err := d.findIncident(ctx, id)
+	in.Keys = in.Keys[:min(len(in.Keys), cmp.Or(s.Keys, maxKeys))]
 	return in, err
 }
 
-// findIncident returns a group, and its records, those that tell most first.
-func (d *Desk) findIncident(ctx context.Context, id string) (in Incident, keys []Record, err error) {
+// findIncident returns a group with all its records, those that tell most first.
+func (d *Desk) findIncident(ctx context.Context, id string) (in Incident, err error) {
 	all, err := d.unknowns(ctx, IncidentQuery{})
 	if err != nil {
-		return in, nil, err
+		return in, err
 	}
-	for _, in := range all.Incidents {
-		if in.ID == id {
-			keys = slices.SortedStableFunc(slices.Values(all.members[in.ID]), func(a, b Record) int {
-				return cmp.Or(cmp.Compare(tells(&a), tells(&b)), a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
-			})
-			return in, keys, nil
-		}
+	if found := all.incident(id); found != nil {
+		in = *found
+		in.Keys = slices.SortedFunc(slices.Values(in.records), func(a, b Record) int {
+			return cmp.Or(cmp.Compare(tells(&a), tells(&b)), a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.ID, b.ID))
+		})
+		return in, nil
 	}
 	if all.More {
-		return in, nil, notListed
+		return in, notListed
 	}
-	return in, nil, notFound
+	return in, notFound
+}
+
+// incident finds the one that has an id, or had it: the instant in the id is of the time of its
+// records, or within the gap of it. Of several it is the nearest.
+func (all *tally) incident(id string) (found *Incident) {
+	seconds, _ := strconv.ParseInt(id[min(len(id), kindLen):], 16, 64) // else 0, which is no time of a record
+	at, near := time.Unix(seconds, 0), incidentGap+time.Second         // an id leaves out parts of a second
+	for i := range all.Incidents {
+		in := &all.Incidents[i]
+		last := in.records[len(in.records)-1].UnknownSince
+		if away := max(in.Since.Sub(at), at.Sub(last), 0); in.Alike(id) && away < near {
+			found, near = in, away
+		}
+	}
+	return found
 }
 
 // notListed is the answer about an incident that may be there.
@@ -191,20 +208,10 @@ func (d *Desk) groupUnknown(ctx context.Context, f IncidentQuery) (all tally, er
 	}
 	all.Unknown = len(heads)
 	all.Ended = d.lately(ctx, f.Scope)
-	groups := map[string]*Incident{}
-	all.members = map[string][]Record{}
-	for i := range heads {
-		head := &heads[i]
-		id := incidentID(head)
-		in := groups[id]
-		if in == nil {
-			in = &Incident{ID: id, Cause: head.Cause, Route: head.Route, Method: head.Method, Owner: head.Holder,
-				Since: head.UnknownSince().UTC(), More: all.More}
-			groups[id] = in
-		}
+	all.group(documents(heads, func(head *stet.Head) Record {
 		all.Add(head)
-		all.members[id] = append(all.members[id], d.join(ctx, in, head))
-	}
+		return d.detailed(ctx, head)
+	}))
 	if all.Double, err = d.doubleEffects(ctx, &f); err != nil {
 		return all, err
 	}
@@ -219,14 +226,6 @@ func (d *Desk) groupUnknown(ctx context.Context, f IncidentQuery) (all tally, er
 			return all, err
 		}
 	}
-	all.Incidents = []Incident{}
-	for _, in := range groups {
-		if slices.Sort(in.With); in.untimed {
-			in.SettledAt = time.Time{}
-		}
-		all.Incidents = append(all.Incidents, *in)
-	}
-	slices.SortFunc(all.Incidents, pressing)
 	return all, nil
 }
 
@@ -318,37 +317,63 @@ func (d *Desk) beyond(ctx context.Context, f IncidentQuery, all *tally) (n int, 
 // Where it is proven that it was killed, that is [stet.CauseHolderGone].
 const causeLapsed = "lease-lapsed"
 
-// incidentID is the same for records with the same cause and route that became unknown in the same
-// minute, or in the same hour where one process has left them: its leases end one after another,
-// over ten seconds by default, also around a full minute.
-func incidentID(head *stet.Head) string {
-	since := head.UnknownSince().UTC()
-	when := since.Format("2006-01-02T15:04")
-	if (head.Cause == causeLapsed || head.Cause == stet.CauseHolderGone) && head.Holder != "" { // a container's process has the same name each time
-		when = since.Format("2006-01-02T15 ") + head.Holder
+// incidentGap is how long an incident may go without another record. The records of one outage come
+// with the requests, and with the leases of one killed process, which end over ten seconds by
+// default; what fails minutes after the last is more likely another outage, or another process of
+// the same name, as a container's has after each start.
+const incidentGap = 5 * time.Minute
+
+// group makes the incidents of unknown records.
+func (all *tally) group(records []Record) {
+	slices.SortFunc(records, func(a, b Record) int {
+		return cmp.Or(strings.Compare(a.kind(), b.kind()), a.UnknownSince.Compare(b.UnknownSince))
+	})
+	all.Incidents = []Incident{}
+	for i := range records {
+		r := &records[i]
+		if i == 0 || r.kind() != records[i-1].kind() || r.UnknownSince.Sub(records[i-1].UnknownSince) > incidentGap {
+			kind := sha256.Sum256([]byte(r.kind()))
+			all.Incidents = append(all.Incidents, Incident{ID: fmt.Sprintf("i_%x%08x", kind[:4], r.UnknownSince.Unix()), Cause: r.Cause,
+				Route: r.Route, Method: r.Method, Owner: r.Owner, Since: r.UnknownSince, More: all.More})
+		}
+		all.Incidents[len(all.Incidents)-1].join(r)
 	}
-	sum := sha256.Sum256([]byte(head.Cause + "\x00" + head.Route + "\x00" + when))
-	return "i_" + hex.EncodeToString(sum[:8])
+	slices.SortFunc(all.Incidents, pressing)
 }
 
-// join adds a record to its incident, and describes it.
-func (d *Desk) join(ctx context.Context, in *Incident, head *stet.Head) Record {
-	doc := d.detailed(ctx, head)
-	in.Add(&doc)
-	in.Count++
-	if in.Method != head.Method {
+// kind is what the records of an incident have in common.
+func (r *Record) kind() string {
+	if r.Cause == causeLapsed || r.Cause == stet.CauseHolderGone {
+		return r.Cause + "\x00" + r.Route + "\x00" + r.Owner
+	}
+	return r.Cause + "\x00" + r.Route
+}
+
+// join adds the record that became unknown after those that the incident has.
+func (in *Incident) join(r *Record) {
+	in.Add(r)
+	in.Count, in.records = in.Count+1, append(in.records, *r)
+	if in.Method != r.Method {
 		in.Method = ""
 	}
-	if in.Owner != head.Holder {
+	if in.Owner != r.Owner {
 		in.Owner = ""
 	}
-	if since := head.UnknownSince(); since.Before(in.Since) {
-		in.Since = since.UTC()
+	switch { // each counts once, as in a [reconcile.Tally]
+	case r.Snooze != nil:
+		in.Snoozed++
+	case r.Escalated:
+		in.Dead++
 	}
-	var one reconcile.Tally
-	one.Add(head)
-	in.Dead, in.Snoozed = in.Dead+one.Dead, in.Snoozed+one.Snoozed
-	return doc
+}
+
+// kindLen is how much of an incident's id is of the kind of its records; the rest is an instant.
+const kindLen = len("i_") + 8
+
+// Alike reports whether an id is that of an incident of the same cause, route and process: of this
+// one, also as it was before its first records were settled, or of one before or after it.
+func (in *Incident) Alike(id string) bool {
+	return id == in.ID || len(id) >= kindLen && strings.HasPrefix(in.ID, id[:kindLen])
 }
 
 // lately are the records that are not unknown any more, among the latest entries of the history.

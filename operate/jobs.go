@@ -266,13 +266,13 @@ func (d *Desk) chooseIncident(ctx context.Context, s *Selection, c *chosen) erro
 	if !s.Action.ofUnknown() {
 		return BadParameter("action", "what an incident has is unknown: it is released, resolved, asked about, snoozed or handed over")
 	}
-	in, keys, err := d.findIncident(ctx, s.Incident)
+	in, err := d.findIncident(ctx, s.Incident)
 	if err != nil {
 		return err
 	}
 	c.More = in.More
-	for i := range keys {
-		c.add(&keys[i], stet.ID{})
+	for i := range in.Keys {
+		c.add(&in.Keys[i], stet.ID{})
 	}
 	return d.oneScope(c)
 }

@@ -49,7 +49,7 @@ func (p *page) unknown(doc *lists) error {
 			continue
 		}
 		g := p.group(in)
-		g.Open = slices.Contains(open, in.ID) || q.Get("open") == "" && len(d.Groups) == 0
+		g.Open = slices.ContainsFunc(open, in.Alike) || q.Get("open") == "" && len(d.Groups) == 0
 		d.Groups = append(d.Groups, g)
 	}
 	if err := p.loadOpen(d.Groups, glanced); err != nil {

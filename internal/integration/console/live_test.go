@@ -61,7 +61,7 @@ func TestLivePages(t *testing.T) {
 	const pick = `document.querySelector('tbody .pick input')`
 	b.do(chromedp.Click(`tbody .pick input`, chromedp.ByQuery))
 	b.still("a key is picked")
-	known := func(n int) string { // it may have become unknown in another minute, and be an incident of its own
+	known := func(n int) string {
 		return fmt.Sprintf(`Array.from(document.querySelectorAll('.inc .big')).reduce((n, e) => n + Number(e.textContent), 0) === %d`, n)
 	}
 	w.lose("another")

@@ -174,9 +174,6 @@ func (w *world) post(path, tenant, key, body string) answer {
 // incident is n charges whose answers are lost, and which their clients ask about.
 func (w *world) incident(n int) {
 	w.Helper()
-	if left := time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)); left < 3*time.Second {
-		<-time.After(left) // an incident is of one minute
-	}
 	w.broken.Store(true)
 	for i := range n {
 		w.client(fmt.Sprintf("order-%04d", i))
