@@ -3,9 +3,11 @@ package admin
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -61,6 +63,10 @@ type handler struct {
 	Config
 	mux     *http.ServeMux
 	foreign http.CrossOriginProtection // knows the pages of other origins; programs send none
+
+	asking  sync.Mutex
+	asked   time.Time // when the store was asked last by who may be anybody
+	answers bool      // whether it answered
 }
 
 // New returns the handler for the records of one engine. It is safe for concurrent use.
@@ -141,10 +147,26 @@ func (h *handler) readyz(c *call) (any, error) {
 			return text(http.StatusServiceUnavailable, why), nil
 		}
 	}
-	if h.service.Ask(c.Context()) != nil {
+	if !h.storeAnswers(c.Context()) {
 		return text(http.StatusServiceUnavailable, "the store does not answer"), nil
 	}
 	return text(http.StatusOK, "ready"), nil
+}
+
+// readyFor is how long an answer of the store is good for those who ask whether it is ready: they
+// show no token, and could load it otherwise.
+const readyFor = time.Second
+
+// storeAnswers reports whether the store answers, or answered a moment ago. Those who ask meanwhile
+// wait for the one who does.
+func (h *handler) storeAnswers(ctx context.Context) bool {
+	h.asking.Lock()
+	defer h.asking.Unlock()
+	if time.Since(h.asked) >= readyFor {
+		h.answers = h.service.Ask(context.WithoutCancel(ctx)) == nil
+		h.asked = time.Now()
+	}
+	return h.answers
 }
 
 // text answers with a line.

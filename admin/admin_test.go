@@ -19,10 +19,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/internal/ability"
 	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/stethttp"
 	"github.com/stet-dev/stet/store/memstore"
@@ -464,6 +466,37 @@ func TestReadiness(t *testing.T) {
 			t.Errorf("%s: /livez %d", name, res.StatusCode)
 		}
 	}
+}
+
+// Those who ask whether the process is ready show no token: the store is asked once a second for all
+// of them.
+func TestReadinessCostsTheStoreLittle(t *testing.T) { // Y24
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		s := ability.Wrap(memstore.New(memstore.Config{}), func(ctx context.Context, c *ability.Call) error {
+			asked.Add(1)
+			return c.Do(ctx)
+		}, false)
+		h := admin.New(must(stet.New(s, stet.Config{})), admin.Config{})
+		ready := func() {
+			for range 20 {
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+				if w.Code != 200 {
+					t.Error(w.Code)
+				}
+			}
+		}
+		ready()
+		ready()
+		if n := asked.Load(); n != 1 {
+			t.Errorf("the store was asked %d times", n)
+		}
+		time.Sleep(time.Second)
+		if ready(); asked.Load() != 2 {
+			t.Errorf("a second later it was asked %d times in all", asked.Load())
+		}
+	})
 }
 
 func TestStoreFailures(t *testing.T) {

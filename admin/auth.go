@@ -26,6 +26,11 @@ var (
 // login finds out who makes the call. Its error says why the call is refused.
 func (h *handler) login(c *call) error {
 	if len(h.Tokens) == 0 && local(c.Request) {
+		for _, name := range ProxyHeaders {
+			if c.Header[name] != nil {
+				return operate.Forbidden("This call came through a proxy (" + name + "), and could be anybody's: without tokens only calls of this machine itself are taken. Set admin.token_file, or admin.tokens_file.")
+			}
+		}
 		c.who = operate.Caller{Name: h.Who, Role: operate.Admin}
 		return nil
 	}
@@ -50,6 +55,10 @@ func (h *handler) login(c *call) error {
 	c.who = operate.Caller{Name: t.Name, Role: t.Role, Scopes: t.Scopes}
 	return nil
 }
+
+// ProxyHeaders are headers that proxies add. A call with one of them is not local, wherever its
+// connection comes from: a proxy on the same machine brings the whole network to loopback.
+var ProxyHeaders = []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"}
 
 const realm = `Bearer realm="stet admin"`
 

@@ -424,6 +424,32 @@ func TestSocketIsLocal(t *testing.T) { // D12
 	}
 }
 
+// A proxy on this machine brings the whole network to loopback: without tokens what it passes on is
+// refused, whatever its path.
+func TestProxiedCallsAreNotLocal(t *testing.T) { // Y6
+	for _, name := range admin.ProxyHeaders {
+		for _, tokens := range [][]admin.Token{nil, tokensOfAda} {
+			d := newDesk(t, admin.Config{Tokens: tokens}, nil)
+			for _, value := range []string{"203.0.113.9", ""} {
+				req := must(http.NewRequest(http.MethodGet, d.url+"/api/v1/keys", nil))
+				req.Header.Set(name, value)
+				want := http.StatusForbidden
+				if tokens != nil {
+					req.Header.Set("Authorization", "Bearer admin-token")
+					want = http.StatusOK
+				}
+				res, err := http.DefaultTransport.RoundTrip(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if res.Body.Close(); res.StatusCode != want {
+					t.Errorf("%s: %q with %d tokens: %d", name, value, len(tokens), res.StatusCode)
+				}
+			}
+		}
+	}
+}
+
 var tokensOfAda = only(admin.NewToken("ada", "admin-token", operate.Admin))
 
 func TestParseScopesOfTokens(t *testing.T) { // D12

@@ -23,7 +23,10 @@ func TestRoutesAreGuarded(t *testing.T) {
 		t.Fatal(err)
 	}
 	there := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	h := New(e, Config{Config: operate.Config{Jobs: operate.NewJobs(), Figures: func(context.Context) operate.Figures { return operate.Figures{} }}, Webhook: there, Metrics: there, Policy: func() Policy { return Policy{} }, Settings: func() []Setting { return nil }, Tokens: []Token{NewToken("v", "viewer", operate.Viewer), NewToken("o", "operator", operate.Operator), NewToken("a", "admin", operate.Admin)}})
+	h := New(e, Config{
+		Config:  operate.Config{Jobs: operate.NewJobs(), Figures: func(context.Context) operate.Figures { return operate.Figures{} }},
+		Webhook: there, Metrics: there, Policy: func() Policy { return Policy{} }, Settings: func() []Setting { return nil },
+		Tokens: []Token{NewToken("v", "viewer", operate.Viewer), NewToken("o", "operator", operate.Operator), NewToken("a", "admin", operate.Admin)}})
 	ask := func(rt route, path, token string, change func(r *http.Request)) int {
 		r := httptest.NewRequest(rt.method, "http://localhost"+path, strings.NewReader("{}"))
 		r.Header.Set("Content-Type", "application/json")

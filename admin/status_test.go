@@ -30,12 +30,18 @@ func counted(context.Context) operate.Figures {
 
 // told has all that a handler can be told.
 func told() admin.Config {
-	return admin.Config{Config: operate.Config{Title: "production eu-1", TraceURL: "https://traces.example/{trace_id}", Figures: counted, Health: func() (operate.Health, *operate.Health) {
-		return operate.Health{Name: "postgres", OK: true, P99MS: 4}, &operate.Health{Name: "cache", Why: "away"}
-	}, Warnings: func() []operate.Warning { return []operate.Warning{{Code: "single-tenant"}} }, Outbox: newShelf()}, Settings: func() []admin.Setting { return []admin.Setting{{Path: "listen", Value: ":8080", Origin: "default"}} }, Policy: func() admin.Policy {
-		return admin.Policy{Routes: []admin.Route{{Match: "POST /pay", Config: stethttp.Config{Route: "pay", Mode: stethttp.ModeRequired}},
-			{Config: stethttp.Config{Route: "default"}}}}
-	}, Tokens: only(admin.NewToken("all", "token-of-all", operate.Viewer), scoped(admin.NewToken("one", "token-of-acme", operate.Admin), "acme"))}
+	return admin.Config{
+		Config: operate.Config{Title: "production eu-1", TraceURL: "https://traces.example/{trace_id}", Figures: counted, Outbox: newShelf(),
+			Health: func() (operate.Health, *operate.Health) {
+				return operate.Health{Name: "postgres", OK: true, P99MS: 4}, &operate.Health{Name: "cache", Why: "away"}
+			},
+			Warnings: func() []operate.Warning { return []operate.Warning{{Code: "single-tenant"}} }},
+		Settings: func() []admin.Setting { return []admin.Setting{{Path: "listen", Value: ":8080", Origin: "default"}} },
+		Policy: func() admin.Policy {
+			return admin.Policy{Routes: []admin.Route{{Match: "POST /pay", Config: stethttp.Config{Route: "pay", Mode: stethttp.ModeRequired}},
+				{Config: stethttp.Config{Route: "default"}}}}
+		},
+		Tokens: only(admin.NewToken("all", "token-of-all", operate.Viewer), scoped(admin.NewToken("one", "token-of-acme", operate.Admin), "acme"))}
 }
 
 // read returns a document, which has no null.

@@ -77,7 +77,8 @@ func New(c Config) (*Client, error) {
 }
 
 // InProcess returns a client that calls a handler of package admin directly, for the sender of the
-// request from: with its Host, TLS and RemoteAddr, and, where token is "", with its Authorization.
+// request from: with its Host, TLS and RemoteAddr, and, where token is "", with its Authorization, and
+// with what says that it came through a proxy.
 // A nil request is this process itself, over loopback. Values of a call's context reach the
 // handler, such as [http.LocalAddrContextKey].
 func InProcess(h http.Handler, from *http.Request, token string) *Client {
@@ -243,8 +244,10 @@ type inProcess struct {
 func (h inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	in := r.Clone(r.Context())
 	in.RequestURI, in.RemoteAddr, in.Host, in.TLS = r.URL.RequestURI(), h.from.RemoteAddr, h.from.Host, h.from.TLS
-	if said := h.from.Header["Authorization"]; said != nil && in.Header["Authorization"] == nil {
-		in.Header["Authorization"] = said
+	for _, name := range append([]string{"Authorization"}, admin.ProxyHeaders...) {
+		if said := h.from.Header[name]; said != nil && in.Header[name] == nil {
+			in.Header[name] = said
+		}
 	}
 	if in.Body == nil {
 		in.Body = http.NoBody

@@ -216,15 +216,22 @@ func TestJobs(t *testing.T) {
 		if all, err := c.Report(ctx, id); err != nil || len(all) != 0 {
 			t.Errorf("%s: before its end: %v, %v", way, all, err)
 		}
+		second, err := c.Start(ctx, operate.Order{Selection: unknown, Expect: 2, Reason: way})
+		if err != nil {
+			t.Fatal(way, err)
+		}
 		running, end := context.WithCancel(ctx)
 		ended := make(chan struct{})
 		go func() { defer close(ended); _ = jobs.Run(running) }()
 		for j := (operate.Job{State: operate.JobRunning}); j.State == operate.JobRunning && ctx.Err() == nil; {
-			j, _ = c.Job(ctx, id) // nothing is known of them
+			j, _ = c.Job(ctx, second) // nothing is known of them
 		}
 		end()
 		<-ended
-		all, err := c.Report(ctx, id)
+		if j, err := c.Job(ctx, id); err != nil || j.State != operate.JobStopped || j.Left != 2 {
+			t.Errorf("%s: %v, %v", way, j, err)
+		}
+		all, err := c.Report(ctx, second)
 		if err != nil || len(all) != 2 || all[1].Cause != "no-answer" || all[1].Scope != "acme" || all[0].ID == all[1].ID {
 			t.Errorf("%s: %v, %v", way, all, err)
 		}

@@ -115,6 +115,10 @@ func (p *page) resolve(f *form) error {
 		return p.sent(f, "", &problem{Status: http.StatusBadRequest, Parameter: "status",
 			Detail: "It is the status that retries get, 200 to 599."})
 	}
+	if in("type") != "" && strings.TrimSpace(in("body")) == "" {
+		return p.sent(f, "", &problem{Status: http.StatusBadRequest, Parameter: "body",
+			Detail: "It is empty, and has a Content-Type. Type the body that retries get; or leave the Content-Type out, and they get the status alone."})
+	}
 	doc["outcome"], doc["status"], doc["body"] = "completed", status, strings.ReplaceAll(in("body"), "\r\n", "\n")
 	if in("type") != "" {
 		doc["headers"] = map[string][]string{"Content-Type": {in("type")}}

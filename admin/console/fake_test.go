@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -262,9 +263,8 @@ func (f *fake) show(w http.ResponseWriter, r *http.Request) {
 		}
 		for _, in := range f.incidents() {
 			if in.ID == one {
-				if most, _ := strconv.Atoi(r.URL.Query().Get("keys")); most > 0 {
-					in.Keys = in.Keys[:min(most, len(in.Keys))]
-				}
+				most, _ := strconv.Atoi(r.URL.Query().Get("keys"))
+				in.Keys = in.Keys[:min(cmp.Or(most, 500), len(in.Keys))]
 				answer(w, in)
 				return
 			}
@@ -301,7 +301,7 @@ func (f *fake) show(w http.ResponseWriter, r *http.Request) {
 		answer(w, map[string]any{"found": found})
 	case at == "/api/v1/bulk/bulk_1":
 		answer(w, operate.Job{Job: "bulk_1", Action: "release", State: "completed", Total: 10, Done: 9, Left: 1, Who: "otto", Reason: "INC-4521", CreatedAt: f.now, UpdatedAt: f.now,
-			Errors: []operate.Failure{{ID: cutID, Scope: "acme", Cause: "changed-meanwhile", Detail: "others have changed it", Left: true}}})
+			Errors: []operate.Failure{{ID: cutID, Scope: "acme", Cause: "state-changed", Detail: "It was changed meanwhile.", Left: true}}})
 	case at == "/api/v1/bulk/bulk_1/report":
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		_, _ = w.Write([]byte(`{"id":"` + cutID + `","left":true}` + "\n"))

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -51,6 +52,26 @@ func TestSignIn(t *testing.T) {
 	v.cookies["stet-console"] = strings.TrimSuffix(strings.TrimPrefix(set, "stet-console="), "; Path=/; HttpOnly; SameSite=Strict")
 	if res, _ := v.get("/keys"); res.StatusCode != http.StatusSeeOther {
 		t.Errorf("the session goes on after its end: %d", res.StatusCode)
+	}
+	if res, _ := v.submit(page, "/logout", nil); res.StatusCode != http.StatusSeeOther || res.Header.Get("Location") != "/login" { // Y20
+		t.Errorf("signing out of a session that has ended: %d", res.StatusCode)
+	}
+}
+
+// Retries are not given an empty body that claims to be JSON because a field was left as it was.
+func TestAnEmptyAnswerIsMeant(t *testing.T) { // Y4
+	f := newFake()
+	v := as(t, f, "operator")
+	at := "/keys/" + cutID
+	send := func(typed url.Values) (int, string) {
+		res, page := v.submit(v.page(at+"/happened"), at+"/resolve", typed)
+		return res.StatusCode, page
+	}
+	if status, page := send(url.Values{"reason": {"INC-1"}}); status != 400 || !strings.Contains(page, "It is empty, and has a Content-Type.") || len(f.changed()) > 0 {
+		t.Errorf("%d %q", status, f.changed())
+	}
+	if status, _ := send(url.Values{"reason": {"INC-1"}, "type": {""}}); status != 303 || len(f.changed()) != 1 || strings.Contains(f.changed()[0], "Content-Type") {
+		t.Errorf("a status alone: %d %q", status, f.changed())
 	}
 }
 
@@ -484,7 +505,7 @@ func TestFreeMany(t *testing.T) {
 	if got := f.changed(); res.StatusCode != 303 || res.Header.Get("Location") != "/jobs/bulk_1" || len(got) != 1 || !strings.Contains(got[0], `"expect":10`) || strings.Count(got[0], `"k_`) != 10 || !strings.Contains(got[0], `"`+cutID+`@`+basis(5)+`"`) {
 		t.Errorf("%d %q", res.StatusCode, got)
 	}
-	if page := v.page("/jobs/bulk_1"); !strings.Contains(page, "9 changed, 1 left alone") || !strings.Contains(page, "others have changed it") || strings.Contains(page, "data-live") || strings.Contains(page, "Stop it") {
+	if page := v.page("/jobs/bulk_1"); !strings.Contains(page, "9 changed, 1 left alone") || !strings.Contains(page, "It was changed meanwhile.") || strings.Contains(page, "data-live") || strings.Contains(page, "Stop it") {
 		t.Error("the job's page does not say how it ended")
 	}
 	res, lines := v.get("/jobs/bulk_1/report")
@@ -516,6 +537,21 @@ func TestStopAJob(t *testing.T) {
 	}
 	if page := as(t, f, "viewer").page(at); strings.Contains(page, "Stop it") {
 		t.Error("a viewer is offered it")
+	}
+}
+
+// Of an incident of more keys than a page shows, the page says how many there are besides, and which
+// command is about all of them.
+func TestMoreKeysThanAreShown(t *testing.T) { // O24
+	f := newFake()
+	for i := range 600 {
+		f.unknown(fmt.Sprintf("k_%016x", 0xabc000+i), "POST", "/v1/charges", "lease-lapsed", f.now.Add(-7*time.Minute))
+	}
+	v := as(t, f, "operator")
+	for do, command := range map[string]string{"release": "stet keys release", "hand": "stet keys bulk hand"} {
+		if page := v.page("/unknown/i-v1-charges/" + do); !strings.Contains(page, "114 further keys") || !strings.Contains(page, "<code>"+command+" --incident i-v1-charges</code>") {
+			t.Errorf("%s does not say it", do)
+		}
 	}
 }
 

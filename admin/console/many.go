@@ -26,6 +26,18 @@ type confirmView struct {
 	fault
 }
 
+// Further is how many keys the incident has beside those that a page can show.
+func (d *confirmView) Further() int { return d.Count - len(d.Keys) }
+
+// Command does the same with all keys of the incident.
+func (d *confirmView) Command() string {
+	verb := "bulk " + string(d.Do)
+	if d.Do == operate.ActRelease {
+		verb = "release"
+	}
+	return "stet keys " + verb + " --incident " + d.ID
+}
+
 // proof is why keys may be freed, and of how many that is the reason.
 type proof struct {
 	Why   string

@@ -43,8 +43,13 @@ func newShop(t *testing.T, settle time.Duration) *shop {
 	})
 	asked := &reconcile.Reconciler{Engine: e, Resolver: missing, Settle: settle}
 	s := &shop{TB: t, engine: e}
-	s.api = admin.New(e, admin.Config{Config: operate.Config{Title: "production eu-1", Settle: settle, Jobs: jobs, Asking: board.Asking, Figures: board.Figures, Reconciler: asked}, Settings: func() []admin.Setting { return []admin.Setting{{Path: "listen", Value: ":8080"}} }, Policy: func() admin.Policy { return admin.Policy{Scope: "single tenant"} }, Tokens: []admin.Token{admin.NewToken("vera", "viewer-token", operate.Viewer), admin.NewToken("otto", "operator-token", operate.Operator),
-		admin.NewToken("ada", "admin-token", operate.Admin)}})
+	s.api = admin.New(e, admin.Config{
+		Config: operate.Config{Title: "production eu-1", Settle: settle, Reconciler: asked, Jobs: jobs,
+			Asking: board.Asking, Figures: board.Figures},
+		Settings: func() []admin.Setting { return []admin.Setting{{Path: "listen", Value: ":8080"}} },
+		Policy:   func() admin.Policy { return admin.Policy{Scope: "single tenant"} },
+		Tokens: []admin.Token{admin.NewToken("vera", "viewer-token", operate.Viewer), admin.NewToken("otto", "operator-token", operate.Operator),
+			admin.NewToken("ada", "admin-token", operate.Admin)}})
 	for i := range 3 {
 		s.put(fmt.Sprint("lost-", i), func(c *stet.Claim) stet.Outcome { c.Unknown("panic"); return stet.Outcome{} })
 	}
@@ -277,6 +282,14 @@ func TestTheAPIsDoorIsTheConsoles(t *testing.T) {
 		console.New(open, console.Config{}).ServeHTTP(w, r)
 		if w.Code != want {
 			t.Errorf("without tokens, from %s: %d", remote, w.Code)
+		}
+		for _, name := range admin.ProxyHeaders { // Y6
+			r.Header = http.Header{name: {"203.0.113.9"}}
+			w := httptest.NewRecorder()
+			console.New(open, console.Config{}).ServeHTTP(w, r)
+			if w.Code == http.StatusOK {
+				t.Errorf("without tokens, from %s by a proxy (%s): %d", remote, name, w.Code)
+			}
 		}
 	}
 }

@@ -81,7 +81,8 @@ func (s *source) local(w *world, p target) (*api, error) {
 		fmt.Fprintf(w.stderr, "stet: %s; nothing is asked\n", err)
 	}
 	published := figures.NewReader(engine)
-	h := admin.New(engine, admin.Config{Config: operate.Config{Jobs: jobs, Outbox: desk(store, engine), Settle: settling(&p.reconcile), Reconciler: probe, Figures: published.Figures, Asking: published.Asking}, Who: whoami()})
+	h := admin.New(engine, admin.Config{Who: whoami(), Config: operate.Config{Jobs: jobs, Outbox: desk(store, engine),
+		Settle: settling(&p.reconcile), Reconciler: probe, Figures: published.Figures, Asking: published.Asking}})
 	return &api{Client: adminclient.InProcess(h, nil, ""), jobs: jobs, close: func() { _ = store.Close() }}, nil
 }
 

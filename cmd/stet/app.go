@@ -109,7 +109,7 @@ func (a *app) build(pepper []byte) (err error) {
 	var log *observe.Log // names records as the engine does, which is quiet until there is one
 	a.engine, err = stet.New(a.store.Store, stet.Config{StoreTimeout: a.conf.Store.Timeout.Duration(), Pepper: pepper,
 		MaxUnstored: a.conf.Limits.MaxUnstoredBytes,
-		Policy:      stet.Policy{Lease: a.conf.Policy.Lease.Duration()}, // of what no route has: what bulk jobs resume
+		Policy:      stet.Policy{Lease: a.conf.Policy.Lease.Duration()}, // of what no route has: bulk jobs
 		Observe: func(e stet.Event) {
 			a.metrics.Observe(e)
 			a.board.Observe(e)
@@ -181,7 +181,19 @@ func (a *app) operators(conf *config.Config, asked *reconcile.Reconciler, notice
 		return nil, err
 	}
 	api := admin.New(a.engine, admin.Config{
-		Config: operate.Config{Title: conf.Admin.Title, TraceURL: conf.Console.TraceURL, Figures: a.board.Figures, Asking: a.board.Asking, Health: a.health, Warnings: func() []operate.Warning { return a.told.Load().warnings }, Log: a.log, Jobs: a.jobs, Settle: settling(&conf.Reconcile), Reconciler: asked, Outbox: desk(a.store, a.engine)}, Settings: func() []admin.Setting { return a.told.Load().settings }, Tokens: tokens, Refused: a.metrics.LoginRefused, Throttle: &a.waits, Hosts: conf.Admin.Hosts, Webhook: notices, Draining: func() bool { return a.server.Draining() }, Unready: a.watch.unready, Metrics: a.metrics.Handler(), Policy: func() admin.Policy { return *a.policy.Load() },
+		Config: operate.Config{
+			Title: conf.Admin.Title, TraceURL: conf.Console.TraceURL, Log: a.log,
+			Settle: settling(&conf.Reconcile), Reconciler: asked, Jobs: a.jobs, Outbox: desk(a.store, a.engine),
+			Figures: a.board.Figures, Asking: a.board.Asking, Health: a.health,
+			Warnings: func() []operate.Warning { return a.told.Load().warnings },
+		},
+		Settings: func() []admin.Setting { return a.told.Load().settings },
+		Tokens:   tokens, Refused: a.metrics.LoginRefused, Throttle: &a.waits,
+		Hosts: conf.Admin.Hosts, Webhook: notices,
+		Draining: func() bool { return a.server.Draining() },
+		Unready:  a.watch.unready,
+		Metrics:  a.metrics.Handler(),
+		Policy:   func() admin.Policy { return *a.policy.Load() },
 	})
 	probe := &conf.Reconcile.Probe
 	return console.New(api, console.Config{ProbeMethod: probe.Method, ProbeURL: probe.Shown(), Sessions: a.signed, Log: a.log}), nil

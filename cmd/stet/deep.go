@@ -48,6 +48,7 @@ func deep(ctx context.Context, conf *config.Config) error {
 	}
 	fail("upstream", reach(ctx, conf.Upstream))
 	fail("tls.cert_file", current(conf.TLS))
+	fail("admin.tls.cert_file", current(conf.Admin.TLS))
 	if found := found.Err(); found != nil {
 		return &statusError{status, found}
 	}

@@ -41,7 +41,6 @@ var jsonCommands = map[string][]string{
 	"keys bulk show":    {"bulk_1"},
 	"keys bulk report":  {"bulk_1"},
 	"keys bulk stop":    {"bulk_1", "--reason", "r"},
-	"keys bulk resume":  {"bulk_1"},
 	"keys bulk resolve": {"--state", "unknown", "--reason", "r", "--yes"},
 	"keys bulk probe":   {"--state", "unknown", "--reason", "r", "--yes"},
 	"keys bulk snooze":  {"--state", "unknown", "--for", "1h", "--reason", "r", "--yes"},

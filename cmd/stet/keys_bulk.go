@@ -219,7 +219,7 @@ func (v *watch) whyLeft() string {
 func reasons(out io.Writer, j *operate.Job) {
 	failed := 0
 	for _, f := range j.Errors {
-		fmt.Fprintf(out, "%s in %s: %s\n", visible(f.ID), visible(string(f.Scope)), visible(f.Detail))
+		fmt.Fprintf(out, "%s in %s: %s\n", visible(f.ID), visible(string(f.Scope)), visible(asFlags.Replace(f.Detail)))
 		if !f.Left {
 			failed++
 		}

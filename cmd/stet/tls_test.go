@@ -121,6 +121,27 @@ func TestH2C(t *testing.T) {
 	}
 }
 
+// A certificate that has ended is found by --deep at each of the listeners.
+func TestDeepLooksAtBothCertificates(t *testing.T) { // Y17
+	t.Chdir(t.TempDir())
+	ca := authority(t)
+	ca.issue(t, "good", x509.ExtKeyUsageServerAuth)
+	ca.sign(t, "ended", &x509.Certificate{SerialNumber: big.NewInt(3), Subject: pkix.Name{CommonName: "ended"},
+		NotAfter: time.Now().Add(-time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}, newKey(t))
+	upstream := httptest.NewServer(http.NotFoundHandler())
+	defer upstream.Close()
+	section := func(name string) string { return "tls: { cert_file: " + name + ".pem, key_file: " + name + ".key }" }
+	for _, names := range [][2]string{{"good", "ended"}, {"ended", "good"}, {"good", "good"}} {
+		configured(t, "store: { dsn: 'memory:' }\nscope: { single_tenant: true }\n"+section(names[0])+"\nadmin: { "+section(names[1])+" }\n")
+		_, _, errs := ran(t, "config", "check", "stet.yaml", "--deep", "--upstream", upstream.URL)
+		for i, said := range []string{" tls.cert_file: the certificate ended on", " admin.tls.cert_file: the certificate ended on"} {
+			if strings.Contains(errs, said) != (names[i] == "ended") {
+				t.Errorf("%v: %s", names, errs)
+			}
+		}
+	}
+}
+
 // issuer signs certificates for tests.
 type issuer struct {
 	cert *x509.Certificate
