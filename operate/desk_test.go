@@ -72,6 +72,33 @@ func TestEachMethodTakesARole(t *testing.T) {
 	}
 }
 
+// The cursors of those who may not see keys open at services with the same secret, and without one at
+// no other.
+func TestCursorsAreOfASecret(t *testing.T) {
+	e := newEngine(t, memstore.New(memstore.Config{}))
+	for i := range 3 {
+		if _, err := e.Begin(t.Context(), stet.Request{ID: key(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for secret, opens := range map[string]bool{"": false, "shared": true} {
+		list := func(cursor string) (operate.RecordList, error) {
+			s, err := operate.New(operate.Config{Engine: e, CursorSecret: []byte(secret)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.For(operate.Caller{Name: "vera"}, nil).Records(t.Context(), operate.RecordQuery{Page: operate.Page{Cursor: cursor, Limit: 1}})
+		}
+		first, err := list("")
+		if err != nil || first.NextCursor == "" {
+			t.Fatal(first, err)
+		}
+		if second, err := list(first.NextCursor); (err == nil) != opens || opens && len(second.Keys) != 1 {
+			t.Errorf("with the secret %q: %v, %v", secret, second, err)
+		}
+	}
+}
+
 // A release costs the store a few calls, however the record is named.
 func TestAReleaseIsFewCalls(t *testing.T) {
 	var calls atomic.Int64

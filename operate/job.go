@@ -204,13 +204,13 @@ func (r *jobRun) run(ctx context.Context, turn <-chan struct{}) {
 	defer end(nil)
 	defer context.AfterFunc(held, func() { end(context.Cause(held)) })()
 	going, stop := context.WithCancelCause(ctx) // a job that is stopped ends what it has begun
+	var telling sync.WaitGroup
+	r.look(going, stop) // it may have been stopped before this process had come to it
+	telling.Go(func() { r.tell(going, stop) })
 	select {
 	case <-turn:
-	case <-ctx.Done():
+	case <-going.Done():
 	}
-	var telling sync.WaitGroup
-	r.look(going, stop) // it may have waited for long
-	telling.Go(func() { r.tell(going, stop) })
 	within := ctx
 	if r.order.Action == ActProbe { // a question that is cut off has changed nothing
 		within = going
@@ -255,10 +255,13 @@ func (r *jobRun) warn(err error) {
 
 // tell stores the job's progress, and looks whether the job was stopped.
 func (r *jobRun) tell(ctx context.Context, stop context.CancelCauseFunc) {
+	told := r.document()
 	for rest.For(ctx, jobTick) {
 		r.look(ctx, stop)
-		_ = r.claim.Step(ctx, stet.Step{Point: jobPoint, Progress: r.document()})
-		r.readings.forget()
+		if doc := r.document(); !bytes.Equal(doc, told) && r.claim.Step(ctx, stet.Step{Point: jobPoint, Progress: doc}) == nil {
+			told = doc
+			r.readings.forget()
+		}
 	}
 }
 

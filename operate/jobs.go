@@ -195,6 +195,8 @@ func (c *chosen) add(r *Record, id stet.ID) {
 
 // choose returns the records that a selection is about.
 func (d *Desk) choose(ctx context.Context, s *Selection) (c chosen, err error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
 	c.States = map[string]int{}
 	ways := 0
 	for _, there := range []bool{s.Filter != nil, s.Incident != "", s.IDs != nil} {

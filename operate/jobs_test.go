@@ -289,14 +289,20 @@ func TestStoppedJobs(t *testing.T) { // K07
 		job := d.start(operate.ActProbe, 3, nil)
 		hand := func(o *operate.Order) { o.To = "ben" }
 		later := d.start(operate.ActHand, 3, hand)
+		var waits string
 		for range 14 {
-			d.start(operate.ActHand, 3, hand)
+			waits = d.start(operate.ActHand, 3, hand)
 		}
 		_, err := d.Start(t.Context(), operate.Order{Selection: operate.Selection{Action: operate.ActHand, Filter: unknowns}, Expect: 3, To: "ben"})
 		if operate.ProblemOf(err).Code != "rate-limited" {
 			t.Errorf("a seventeenth job: %v", err)
 		}
 		time.Sleep(time.Minute)
+		if _, err := d.StopJob(t.Context(), waits, operate.Reason{Reason: "a doubt"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		d.is(waits, operate.JobStopped, 0, 0, 3)
 		if j, err := d.StopJob(t.Context(), job, operate.Reason{Reason: "a doubt"}); err != nil || j.State != operate.JobRunning {
 			t.Fatal(j, err)
 		}
@@ -342,17 +348,19 @@ func TestAProbeThatHangsHoldsUpNoJob(t *testing.T) { // K07
 func TestJobsWhileTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var away atomic.Bool
-		var once sync.Map
+		var until sync.Map // when a record that was written without an answer can be read again
 		s := ability.Wrap(memstore.New(memstore.Config{}), func(ctx context.Context, c *ability.Call) error {
 			if !away.Load() || c.ID.Scope != "t1" {
 				return c.Do(ctx)
 			}
-			if c.ID == key(1) {
+			if at, written := until.Load(c.ID); c.ID == key(1) || written && time.Now().Before(at.(time.Time)) {
 				return errors.New("away")
 			}
 			err := c.Do(ctx)
-			if _, again := once.LoadOrStore(c.ID, true); c.Op == ability.Replace && !again && err == nil {
-				return errors.New("no answer")
+			if c.Op == ability.Replace && err == nil {
+				if _, again := until.LoadOrStore(c.ID, time.Now().Add(2*time.Second)); !again {
+					return errors.New("no answer")
+				}
 			}
 			return err
 		}, false)

@@ -53,7 +53,7 @@ type Config struct {
 	Warnings func() []Warning
 
 	// CursorSecret is what the cursors of lists are sealed with for callers who may not see keys:
-	// services with the same one open each other's. It may be empty.
+	// services with the same one open each other's. Without one, a service opens its own.
 	CursorSecret []byte
 	// Log gets an entry whenever a key or a response is revealed and whenever something is left out
 	// because it could not be read; nil means no log.
@@ -82,8 +82,12 @@ func New(c Config) (*Service, error) {
 	if err := configBounds.Check(&c); err != nil {
 		return nil, err
 	}
+	cursors := sealed.New()
+	if len(c.CursorSecret) > 0 {
+		cursors = sealed.Shared(c.CursorSecret)
+	}
 	return &Service{service{engine: c.Engine, conf: c, log: cmp.Or(c.Log, slog.New(slog.DiscardHandler)),
-		settle: cmp.Or(c.Settle, reconcile.DefaultSettle), cursors: sealed.Shared(c.CursorSecret), sweeping: make(chan struct{}, 1)}}, nil
+		settle: cmp.Or(c.Settle, reconcile.DefaultSettle), cursors: cursors, sweeping: make(chan struct{}, 1)}}, nil
 }
 
 // Desk is what one caller can do. Each method checks the caller's role and scopes: what is out of

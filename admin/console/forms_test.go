@@ -75,6 +75,36 @@ func TestAnEmptyAnswerIsMeant(t *testing.T) { // Y4
 	}
 }
 
+// Consoles at two ports of one host do not sign each other's users out: browsers have one jar for
+// both.
+func TestCookiesOfTwoPorts(t *testing.T) { // O14
+	jar := map[string]string{}
+	ask := func(h http.Handler, method, at, body string) *http.Response {
+		r := httptest.NewRequest(method, at, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		for name, value := range jar {
+			r.AddCookie(&http.Cookie{Name: name, Value: value})
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		for _, c := range w.Result().Cookies() {
+			jar[c.Name] = c.Value
+		}
+		return w.Result()
+	}
+	one, other := console.New(newFake(), console.Config{}), console.New(newFake(), console.Config{})
+	for at, h := range map[string]http.Handler{"http://localhost:8081": one, "http://localhost:8082": other} {
+		if res := ask(h, "POST", at+"/login", "token=operator-token"); res.StatusCode != http.StatusSeeOther {
+			t.Fatal(res.Status)
+		}
+	}
+	for at, h := range map[string]http.Handler{"http://localhost:8081": one, "http://localhost:8082": other} {
+		if res := ask(h, "GET", at+"/keys", ""); res.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s", at, res.Status)
+		}
+	}
+}
+
 func TestSecureCookie(t *testing.T) {
 	v := visit(t, newFake(), console.Config{})
 	r := httptest.NewRequest("POST", "https://localhost/login", strings.NewReader("token=operator-token"))

@@ -4,7 +4,9 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -126,11 +128,17 @@ func cookie(r *http.Request, id string) *http.Cookie {
 	return c
 }
 
+// nameFor is the cookie's name, with the port in it: browsers send a cookie to all ports of a host,
+// and two consoles would sign each other's users out.
 func nameFor(r *http.Request) string {
+	name := cookieName
 	if r.TLS != nil {
-		return secureName
+		name = secureName
 	}
-	return cookieName
+	if _, port, err := net.SplitHostPort(r.Host); err == nil && strings.Trim(port, "0123456789") == "" {
+		name += "-" + port
+	}
+	return name
 }
 
 // same compares secrets.

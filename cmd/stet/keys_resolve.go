@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"os"
@@ -18,7 +17,7 @@ type keysResolveCmd struct {
 	pinned
 	Completed   bool     `help:"The execution happened: retries get --status, --header and --body."`
 	NotExecuted bool     `help:"The execution did not happen: one retry may run. The same as release."`
-	As          string   `placeholder:"WHAT" complete:"late-answer,last-probe" help:"In place of both: late-answer: it happened, and retries get the answer that came too late; last-probe: what the last probe found."`
+	As          string   `placeholder:"WHAT" complete:"late-answer,last-probe" help:"In place of both: late-answer: it happened, and retries get the answer that came too late; last-probe: it happened, as the last probe found."`
 	Status      int      `placeholder:"N" help:"With --completed: the status that retries get."`
 	Header      []string `placeholder:"'N: V'" sep:"none" help:"With --completed: a header that retries get; may be repeated."`
 	Body        string   `placeholder:"TEXT" help:"With --completed: the body that retries get; @FILE reads it from a file."`
@@ -48,9 +47,9 @@ func (c *keysResolveCmd) check(*world) error {
 }
 
 func (c *keysResolveCmd) Run(w *world, a *api) error {
-	doc, err := c.known(w, a)
+	doc, err := c.document()
 	if err != nil {
-		return c.missing(err)
+		return err
 	}
 	o := one{&c.change, &c.named, c.pinned, fmt.Sprintf("resolve %s as %s", visible(c.Key), doc.Outcome), ""}
 	switch {
@@ -68,8 +67,8 @@ func (c *keysResolveCmd) Run(w *world, a *api) error {
 	case c.As == "", !adminclient.Is(err, "no-answer"):
 		return err
 	case c.As == lastProbe:
-		return failf(exitError, "its last probe found no answer for retries; stet keys show says what is known, "+
-			"stet keys probe asks again, stet keys resolve --completed says what you know")
+		return failf(exitError, "its last probe found no answer for retries; stet keys show says what is known, stet keys probe asks again, "+
+			"stet keys resolve --completed says what you know, and stet keys release that it did not happen")
 	}
 	return failf(exitError, "it has no late answer; stet keys resolve --completed --status N gives retries one of yours")
 }
@@ -78,6 +77,8 @@ func (c *keysResolveCmd) document() (operate.Resolution, error) {
 	doc := operate.Resolution{Change: operate.Change{Evidence: c.Evidence}, Outcome: "not-executed", Now: c.Now,
 		Override: c.Override, Voided: c.Voided}
 	switch {
+	case c.As != "":
+		return operate.Resolution{Change: doc.Change, As: c.As}, nil
 	case c.Completed == c.NotExecuted:
 		return doc, failf(exitUsage, "say what happened: --completed with --status N, --not-executed, or --as late-answer or last-probe")
 	case c.Completed && (c.Now || c.Override || c.Voided):
@@ -106,24 +107,6 @@ func (c *keysResolveCmd) document() (operate.Resolution, error) {
 		}
 	}
 	return doc, nil
-}
-
-// known is what the flags say, with --as what is known of the record says. A probe that found no
-// trace says that it did not happen, which is for a release.
-func (c *keysResolveCmd) known(w *world, a *api) (operate.Resolution, error) {
-	if c.As == "" {
-		return c.document()
-	}
-	doc := operate.Resolution{Change: operate.Change{Evidence: c.Evidence}, As: c.As}
-	if c.As != lastProbe {
-		return doc, nil
-	}
-	r, err := a.Record(w.ctx, c.name())
-	if p := r.Probe; p != nil && (p.Found == "missing" || p.Found == "voided") {
-		doc.As, doc.Outcome, doc.Evidence = "", "not-executed", cmp.Or(doc.Evidence, p.Evidence)
-	}
-	c.IfBasis = cmp.Or(c.IfBasis, r.Basis)
-	return doc, err
 }
 
 const lastProbe = "last-probe"

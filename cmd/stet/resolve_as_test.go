@@ -15,8 +15,8 @@ import (
 )
 
 // What is known of a record can be said of it without typing it again: the API takes its answer
-// whole. A probe that found no trace leads to a release. What neither says is refused with what to
-// do.
+// whole. What neither says is refused with what to do: no trace is a matter of a release, with its
+// warning.
 func TestResolveAs(t *testing.T) {
 	probe := func(found string, status int) *operate.ProbeAnswer {
 		return &operate.ProbeAnswer{Found: found, Status: status, Evidence: "the probe was answered"}
@@ -30,9 +30,8 @@ func TestResolveAs(t *testing.T) {
 	}{
 		{"late-answer", nil, true, exitFine, `late-answer  "" `},
 		{"late-answer", nil, false, exitError, "it has no late answer; stet keys resolve --completed"},
-		{"last-probe", probe("happened", 200), true, exitFine, `last-probe  "" fedcba9876543210`},
-		{"last-probe", probe("missing", 404), true, exitFine, ` not-executed "the probe was answered" fedcba9876543210`},
-		{"last-probe", probe("voided", 200), true, exitFine, ` not-executed "the probe was answered" fedcba9876543210`},
+		{"last-probe", probe("happened", 200), true, exitFine, `last-probe  "" `},
+		{"last-probe", probe("missing", 404), false, exitError, "and stet keys release that it did not happen"},
 		{"last-probe", nil, false, exitError, "its last probe found no answer for retries; stet keys show says"},
 	} {
 		record := operate.Record{ID: "k_0123456789abcdef", State: "unknown", Basis: "fedcba9876543210", Probe: tt.probe}
