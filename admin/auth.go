@@ -56,8 +56,9 @@ func (h *handler) login(c *call) error {
 	return nil
 }
 
-// ProxyHeaders are headers that proxies add. A call with one of them is not local, wherever its
-// connection comes from: a proxy on the same machine brings the whole network to loopback.
+// ProxyHeaders are headers that many proxies add. A call with one of them is not local, wherever its
+// connection comes from: a proxy on the same machine brings the whole network to loopback. One that
+// adds none of them cannot be told from a program here.
 var ProxyHeaders = []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"}
 
 const realm = `Bearer realm="stet admin"`

@@ -424,8 +424,8 @@ func TestSocketIsLocal(t *testing.T) { // D12
 	}
 }
 
-// A proxy on this machine brings the whole network to loopback: without tokens what it passes on is
-// refused, whatever its path.
+// A proxy on this machine brings the whole network to loopback: without tokens what says that it was
+// passed on is refused.
 func TestProxiedCallsAreNotLocal(t *testing.T) { // Y6
 	for _, name := range admin.ProxyHeaders {
 		for _, tokens := range [][]admin.Token{nil, tokensOfAda} {

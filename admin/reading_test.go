@@ -3,6 +3,7 @@ package admin_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"sync"
 	"sync/atomic"
@@ -158,6 +159,30 @@ func TestAReadingOutlivesItsFirst(t *testing.T) {
 		both.Wait()
 		if n := s.listed.Load(); n != 1 {
 			t.Errorf("%d lists", n)
+		}
+	})
+}
+
+// A provider's notice changes what pages show, also where one was read while the notice was taken.
+func TestANoticeRefreshesPages(t *testing.T) { // Y15
+	synctest.Test(t, func(t *testing.T) {
+		var w *ward
+		notice := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			if n := w.waiting(); n != 1 {
+				t.Errorf("before it is taken %d wait", n)
+			}
+			n := stet.Note{Who: "tests", Why: "the provider says so"}
+			_, err := w.engine.Operator().Resolve(t.Context(), stet.ID{Scope: "t1", Key: "a"}, stet.Execution{Version: w.head(stet.ID{Scope: "t1", Key: "a"}).Version},
+				stet.Resolution{Response: &stet.Response{Status: 201}}, n)
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		w, _ = slowWard(t, admin.Config{Webhook: notice})
+		w.unknown("t1", "a", "", "panic")
+		w.ask("POST", "/hooks/reconcile", "{}", 200, nil)
+		if n := w.waiting(); n != 0 {
+			t.Errorf("afterwards %d wait", n)
 		}
 	})
 }

@@ -374,7 +374,7 @@ func TestTheRecordsOfAnIncident(t *testing.T) {
 }
 
 // Where more match than one job takes, further jobs follow without another question, until one
-// changes nothing.
+// changes nothing. What matches after the change as before it is changed once.
 func TestJobAfterJob(t *testing.T) {
 	var sent operate.Order
 	jobs := []operate.Job{{Job: "bulk_1", State: operate.JobCompleted, Total: 9, Done: 8, Left: 1}, {Job: "bulk_1", State: operate.JobCompleted, Total: 9, Left: 9}}
@@ -392,8 +392,38 @@ func TestJobAfterJob(t *testing.T) {
 		}
 		_ = json.NewEncoder(w).Encode(doc)
 	}))
-	status, out, errs := ran(t, "keys", "release", "--scope", "t1", "--reason", "x", "--yes", "--admin", at)
+	status, out, errs := ran(t, "keys", "bulk", "hand", "--scope", "t1", "--to", "ben", "--yes", "--admin", at)
+	if status != exitFine || started != 1 || out != "changed 8\n" || !strings.Contains(errs, "hand the first 9 records") || !strings.Contains(errs, "further ones match, and are as they were") {
+		t.Errorf("what matches still: %d, %d jobs: %s%s", status, started, out, errs)
+	}
+	started = 0
+	status, out, errs = ran(t, "keys", "release", "--scope", "t1", "--reason", "x", "--yes", "--admin", at)
 	if status != exitFine || started != 2 || out != "changed 8\nchanged 0\n" || strings.Count(errs, "release 9 records, and then further ones") != 1 {
 		t.Errorf("%d, %d jobs: %s%s", status, started, out, errs)
+	}
+}
+
+// An incident of which a job has left nothing is no error of the command that ended it.
+func TestAnIncidentThatAJobEnds(t *testing.T) {
+	counts := 0
+	at := plain(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(admin.Marker, "1")
+		doc := any(operate.Job{Job: "bulk_1", State: operate.JobCompleted, Total: 9, Done: 9})
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/count"):
+			if counts++; counts > 1 {
+				w.WriteHeader(http.StatusNotFound)
+				doc = operate.Problem{Status: 404, Code: "not-found"}
+			} else {
+				doc = operate.Count{Matching: 9, More: true}
+			}
+		case r.Method == http.MethodPost:
+			doc = operate.Started{Job: "bulk_1"}
+		}
+		_ = json.NewEncoder(w).Encode(doc) // the client is gone
+	}))
+	status, out, errs := ran(t, "keys", "release", "--incident", "i_1", "--reason", "x", "--yes", "--admin", at)
+	if status != exitFine || out != "changed 9\n" || counts != 2 {
+		t.Errorf("%d, counted %d times: %s%s", status, counts, out, errs)
 	}
 }

@@ -25,7 +25,8 @@ type selected struct {
 }
 
 // job changes what is selected: it counts, asks, starts, watches and reports. Where more match than a
-// job takes, further ones follow, until one of them changes nothing.
+// job takes, further ones follow, until one of them changes nothing: of an action after which records
+// do not match any more. Another would be done to the same ones for ever.
 func (s *selected) job(w *world, a *api, c *confirmed, o operate.Order, lookAt string) error {
 	if o.Incident = s.Incident; len(o.IDs) == 0 && o.Incident == "" {
 		o.Filter = adminclient.Parameters(s.query())
@@ -34,6 +35,8 @@ func (s *selected) job(w *world, a *api, c *confirmed, o operate.Order, lookAt s
 	for first := true; ; first = false {
 		n, err := a.Count(w.ctx, o.Selection)
 		switch {
+		case !first && adminclient.Is(err, "not-found"): // nothing is left of the incident
+			return nil
 		case err != nil && o.Incident != "":
 			return noSuchIncident(err)
 		case err != nil:
@@ -62,9 +65,16 @@ func (s *selected) job(w *world, a *api, c *confirmed, o operate.Order, lookAt s
 		if err := v.run(); err != nil || !n.More || v.last.Done == 0 || o.Limit > 0 && o.Limit <= v.last.Total {
 			return err
 		}
+		if !ends[o.Action] {
+			fmt.Fprintln(w.stderr, "further ones match, and are as they were: narrow the filter to them")
+			return nil
+		}
 		o.Limit = max(0, o.Limit-v.last.Total)
 	}
 }
+
+// ends are the actions after which a record is in another state, or gone.
+var ends = map[operate.Action]bool{operate.ActRelease: true, operate.ActResolve: true, operate.ActDelete: true}
 
 // bulkText says what is about to happen.
 func bulkText(n *operate.Count, action operate.Action, limit int) string {
@@ -72,8 +82,10 @@ func bulkText(n *operate.Count, action operate.Action, limit int) string {
 	switch {
 	case limit > 0 && (limit < n.Matching || n.More):
 		number = fmt.Sprintf("%d of %s", limit, number)
-	case n.More:
+	case n.More && ends[action]:
 		number += ", and then further ones"
+	case n.More:
+		number = "the first " + number
 	}
 	states := each(sortedKeys(n.States), func(s *string) string { return fmt.Sprint(n.States[*s], " ", visible(*s)) })
 	return fmt.Sprintf("%s %s (%s; the oldest was created %s)", action, number, strings.Join(states, ", "),
