@@ -57,10 +57,11 @@ type Config struct {
 	Policy func() Policy
 }
 
-// handler serves one engine's records.
-type handler struct {
+// Handler serves one engine's records. It is safe for concurrent use.
+type Handler struct {
 	service *operate.Service
-	Config
+	conf    Config
+	broken  error // what is wrong with the Config: it answers nothing else
 	mux     *http.ServeMux
 	foreign http.CrossOriginProtection // knows the pages of other origins; programs send none
 
@@ -69,8 +70,9 @@ type handler struct {
 	answers bool      // whether it answered
 }
 
-// New returns the handler for the records of one engine. It is safe for concurrent use.
-func New(e *stet.Engine, c Config) http.Handler {
+// New returns the handler for the records of one engine. One whose [Config] cannot be used answers
+// whatever it is asked with what is wrong.
+func New(e *stet.Engine, c Config) *Handler {
 	c.Who, c.Throttle = cmp.Or(c.Who, "loopback"), cmp.Or(c.Throttle, new(Throttle))
 	c.Engine, c.Log, c.CursorSecret = e, cmp.Or(c.Log, slog.New(slog.DiscardHandler)), sumOf(c.Tokens)
 	if c.Clients == nil && c.Policy != nil {
@@ -78,9 +80,9 @@ func New(e *stet.Engine, c Config) http.Handler {
 	}
 	service, err := operate.New(c.Config)
 	if err := cmp.Or(configBounds.Check(&c), err); err != nil {
-		return unusable(err)
+		return &Handler{broken: err}
 	}
-	h := &handler{service: service, Config: c, mux: http.NewServeMux()}
+	h := &Handler{service: service, conf: c, mux: http.NewServeMux()}
 	h.mount()
 	return h
 }
@@ -110,23 +112,19 @@ var configBounds = bounds.For[Config](
 	bounds.Free("Settle", "operate.New checks it"),
 )
 
-// unusable answers whatever it is asked with what is wrong with the [Config].
-func unusable(err error) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set(Marker, "1")
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-	})
-}
-
 // Marker is a header of every answer of the handler, with the value 1. An answer without it comes
 // from another server: a client should not believe it, and should not send its token there. Only
 // answers that net/http gives by itself lack it, such as the one to a header that is too long.
 const Marker = "Stet-Admin"
 
 // ServeHTTP implements [http.Handler].
-func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head := w.Header()
 	head.Set(Marker, "1")
+	if h.broken != nil {
+		http.Error(w, h.broken.Error(), http.StatusInternalServerError)
+		return
+	}
 	head.Set("Cache-Control", "no-store")
 	head.Set("X-Content-Type-Options", "nosniff")
 	head.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
@@ -134,16 +132,16 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // livez: the process answers.
-func (h *handler) livez(*call) (any, error) { return text(http.StatusOK, "alive"), nil }
+func (h *Handler) livez(*call) (any, error) { return text(http.StatusOK, "alive"), nil }
 
 // readyz: the store answers within its deadline, nothing is known that speaks against it, and the
 // end has not been asked for.
-func (h *handler) readyz(c *call) (any, error) {
-	if h.Draining != nil && h.Draining() {
+func (h *Handler) readyz(c *call) (any, error) {
+	if h.conf.Draining != nil && h.conf.Draining() {
 		return text(http.StatusServiceUnavailable, "draining"), nil
 	}
-	if h.Unready != nil {
-		if why := h.Unready(); why != "" {
+	if h.conf.Unready != nil {
+		if why := h.conf.Unready(); why != "" {
 			return text(http.StatusServiceUnavailable, why), nil
 		}
 	}
@@ -159,7 +157,7 @@ const readyFor = time.Second
 
 // storeAnswers reports whether the store answers, or answered a moment ago. Those who ask meanwhile
 // wait for the one who does.
-func (h *handler) storeAnswers(ctx context.Context) bool {
+func (h *Handler) storeAnswers(ctx context.Context) bool {
 	h.asking.Lock()
 	defer h.asking.Unlock()
 	if time.Since(h.asked) >= readyFor {
@@ -183,15 +181,15 @@ func as(status int, media string, body []byte) http.Handler {
 	})
 }
 
-func (h *handler) metrics(c *call) (any, error) {
+func (h *Handler) metrics(c *call) (any, error) {
 	if c.who.Bound() {
 		return nil, notFound
 	}
-	return h.Metrics, nil
+	return h.conf.Metrics, nil
 }
 
 // hook needs no token: what a provider sends is signed.
-func (h *handler) hook(*call) (any, error) { return h.Webhook, nil }
+func (h *Handler) hook(*call) (any, error) { return h.conf.Webhook, nil }
 
 // problems are as public as the project.
-func (h *handler) problems(*call) (any, error) { return problems.Handler(), nil }
+func (h *Handler) problems(*call) (any, error) { return problems.Handler(), nil }

@@ -22,13 +22,23 @@ import (
 type action struct {
 	// do returns the document of the answer, nil for none, or an [http.Handler] that answers by
 	// itself. An error becomes a problem document.
-	do func(h *handler, c *call) (any, error)
+	do func(h *Handler, c *call) (any, error)
 	// The types of the parameters of the query, of the body, and of the document; nil: none.
 	query, body, gives reflect.Type
 }
 
 // by answers by itself.
-func by(do func(h *handler, c *call) (any, error)) action { return action{do: do} }
+func by(do func(h *Handler, c *call) (any, error)) action { return action{do: do} }
+
+// of answers a call without parameters.
+func of[D any](do func(*visit, context.Context) (D, error)) action {
+	return action{query: reflect.TypeFor[none](), gives: reflect.TypeFor[D](), do: func(h *Handler, c *call) (any, error) {
+		if err := c.queried(&none{}); err != nil {
+			return nil, err
+		}
+		return do(h.visit(c), c.Context())
+	}}
+}
 
 // none is a query without parameters.
 type none struct{}
@@ -40,7 +50,7 @@ func get[Q, D any](do func(*operate.Desk, context.Context, Q) (D, error)) action
 
 // getOf answers what the query asks for about what the path names.
 func getOf[N, Q, D any](name func(*call) N, do func(*operate.Desk, context.Context, N, Q) (D, error)) action {
-	return action{query: reflect.TypeFor[Q](), gives: reflect.TypeFor[D](), do: func(h *handler, c *call) (any, error) {
+	return action{query: reflect.TypeFor[Q](), gives: reflect.TypeFor[D](), do: func(h *Handler, c *call) (any, error) {
 		var q Q
 		if err := c.queried(&q); err != nil {
 			return nil, err
@@ -102,7 +112,7 @@ func post[B, D any](do func(*operate.Desk, context.Context, B) (D, error)) actio
 
 // postTo does what the body says to what the path names.
 func postTo[N, B, D any](name func(*call) N, do func(*operate.Desk, context.Context, N, B) (D, error)) action {
-	return action{body: reflect.TypeFor[B](), gives: reflect.TypeFor[D](), do: func(h *handler, c *call) (any, error) {
+	return action{body: reflect.TypeFor[B](), gives: reflect.TypeFor[D](), do: func(h *Handler, c *call) (any, error) {
 		var b B
 		if err := c.read(&b); err != nil {
 			return nil, err
@@ -122,7 +132,7 @@ func overview(d *operate.Desk, ctx context.Context, q struct {
 }
 
 // report is a line of JSON for each record that a job did not change.
-func (h *handler) report(c *call) (any, error) {
+func (h *Handler) report(c *call) (any, error) {
 	failures, err := h.desk(c).Report(c.Context(), job(c))
 	var lines bytes.Buffer
 	for i := range failures {
@@ -148,7 +158,7 @@ func message(c *call) string { return c.PathValue("message") }
 func job(c *call) string { return c.PathValue("job") }
 
 // desk is what the caller can do.
-func (h *handler) desk(c *call) *operate.Desk { return h.service.For(c.who, c) }
+func (h *Handler) desk(c *call) *operate.Desk { return h.service.For(c.who, c) }
 
 // queried reads the parameters of the query. One that is not known is refused: a mistyped filter
 // would select everything, and a mistyped condition would be none.

@@ -23,24 +23,27 @@ var (
 	notJSON         = &operate.Problem{Status: 415, Code: "not-json", Title: "A change is sent as JSON", Detail: "Send Content-Type: application/json."}
 )
 
-// login finds out who makes the call. Its error says why the call is refused.
-func (h *handler) login(c *call) error {
-	if len(h.Tokens) == 0 && local(c.Request) {
+// admit finds out who makes the call, by the Authorization that it shows. Its error says why the call
+// is refused.
+func (h *Handler) admit(c *call, shown string) error {
+	if !h.knownHost(c.Host) {
+		return operate.Forbidden("This Host is not served here: use localhost, an IP address, or a name that is configured.")
+	}
+	if len(h.conf.Tokens) == 0 && local(c.Request) {
 		for _, name := range ProxyHeaders {
 			if c.Header[name] != nil {
 				return operate.Forbidden("This call came through a proxy (" + name + "), and could be anybody's: without tokens only calls of this machine itself are taken. Set admin.token_file, or admin.tokens_file.")
 			}
 		}
-		c.who = operate.Caller{Name: h.Who, Role: operate.Admin}
+		c.who = operate.Caller{Name: h.conf.Who, Role: operate.Admin}
 		return nil
 	}
-	shown := c.Header.Get("Authorization")
-	if len(h.Tokens) == 0 || shown == "" {
+	if len(h.conf.Tokens) == 0 || shown == "" {
 		c.header.Set("WWW-Authenticate", realm)
 		return unauthenticated
 	}
 	t, right := h.match(shown)
-	wait, audit := h.Throttle.take(sender(c.Request), right)
+	wait, audit := h.conf.Throttle.take(sender(c.Request), right)
 	switch {
 	case wait > 0:
 		p := *tooManyLogins
@@ -65,13 +68,13 @@ const realm = `Bearer realm="stet admin"`
 
 // match compares with every token in constant time: how long it takes tells nothing about any of
 // them. A token that is known and still not right has expired.
-func (h *handler) match(shown string) (t Token, right bool) {
+func (h *Handler) match(shown string) (t Token, right bool) {
 	scheme, secret, _ := strings.Cut(shown, " ")
 	secret = strings.TrimSpace(secret)
 	sum, known := sha256.Sum256([]byte(secret)), false
-	for i := range h.Tokens {
-		if subtle.ConstantTimeCompare(sum[:], h.Tokens[i].SHA256[:]) == 1 {
-			t, known = h.Tokens[i], true
+	for i := range h.conf.Tokens {
+		if subtle.ConstantTimeCompare(sum[:], h.conf.Tokens[i].SHA256[:]) == 1 {
+			t, known = h.conf.Tokens[i], true
 		}
 	}
 	expired := !t.Expires.IsZero() && !time.Now().Before(t.Expires)
@@ -79,9 +82,9 @@ func (h *handler) match(shown string) (t Token, right bool) {
 }
 
 // refused counts, logs and audits a wrong token. t is the token that has expired, if it is one.
-func (h *handler) refused(r *http.Request, t Token, audit bool) {
-	if h.Refused != nil {
-		h.Refused()
+func (h *Handler) refused(r *http.Request, t Token, audit bool) {
+	if h.conf.Refused != nil {
+		h.conf.Refused()
 	}
 	from, why := remote(r), "the token is not known"
 	if t.Name != "" {
@@ -91,7 +94,7 @@ func (h *handler) refused(r *http.Request, t Token, audit bool) {
 	if t.Name != "" {
 		log = append(log, slog.String("token", t.Name))
 	}
-	h.Log.LogAttrs(r.Context(), slog.LevelWarn, "a login was refused", log...)
+	h.conf.Log.LogAttrs(r.Context(), slog.LevelWarn, "a login was refused", log...)
 	if audit {
 		h.service.LoginRefused(r.Context(), from, why, t.Name)
 	}
@@ -113,7 +116,7 @@ func address(r *http.Request) netip.Addr {
 }
 
 // knownHost refuses names that anybody could point at this address.
-func (h *handler) knownHost(host string) bool {
+func (h *Handler) knownHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
@@ -122,18 +125,5 @@ func (h *handler) knownHost(host string) bool {
 		return true
 	}
 	is := func(name string) bool { return strings.EqualFold(name, host) }
-	return is("localhost") || slices.ContainsFunc(h.Hosts, is)
-}
-
-// Whoami is the answer of GET /api/v1/whoami: whose token the call came with, and what it allows.
-type Whoami struct {
-	Name    string   `json:"name"`
-	Role    string   `json:"role"`
-	Scopes  []string `json:"scopes,omitzero"` // as in [Token]
-	NoToken bool     `json:"no_token"`        // the call needed none
-}
-
-// whoami answers GET /api/v1/whoami.
-func (h *handler) whoami(c *call) (any, error) {
-	return Whoami{Name: c.who.Name, Role: c.who.Role.String(), Scopes: c.who.Scopes, NoToken: len(h.Tokens) == 0}, nil
+	return is("localhost") || slices.ContainsFunc(h.conf.Hosts, is)
 }

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 
 	"github.com/stet-dev/stet"
@@ -21,6 +22,9 @@ type Route struct {
 	Match  string // empty: requests that no other route matches
 	Config stethttp.Config
 }
+
+// PolicyDoc is what /policy.json publishes.
+type PolicyDoc = policyDoc
 
 // RouteDoc is one route as /policy.json describes it.
 type RouteDoc = routeDoc
@@ -83,8 +87,12 @@ type (
 	}
 )
 
-func (h *handler) policy(*call) (any, error) {
-	p := h.Policy()
+// Policy implements [API].
+func (v *visit) Policy(context.Context) (PolicyDoc, error) {
+	if v.handler.conf.Policy == nil {
+		return PolicyDoc{}, notFound
+	}
+	p := v.handler.conf.Policy()
 	doc := policyDoc{p.Scope, []routeDoc{}}
 	for i := range p.Routes {
 		doc.Routes = append(doc.Routes, publish(&p.Routes[i]))

@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"mime"
 	"net/http"
-	"reflect"
 	"strings"
 
 	"github.com/stet-dev/stet/internal/ledger"
@@ -46,9 +45,9 @@ const (
 type desk = operate.Desk
 
 var routes = []route{
-	{"GET", "/livez", anyone, by((*handler).livez), nil},
-	{"GET", "/readyz", anyone, by((*handler).readyz), nil},
-	{"GET", "/api/v1/whoami", viewer, by((*handler).whoami), nil},
+	{"GET", "/livez", anyone, by((*Handler).livez), nil},
+	{"GET", "/readyz", anyone, by((*Handler).readyz), nil},
+	{"GET", "/api/v1/whoami", viewer, of((*visit).Whoami), nil},
 	{"GET", "/api/v1/status", viewer, get(overview), nil},
 	{"GET", "/api/v1/keys", viewer, get((*desk).Records), nil},
 	{"GET", byKey, viewer, showMore(record, (*desk).Record, (*desk).Reveal), nil},
@@ -71,46 +70,32 @@ var routes = []route{
 	{"POST", "/api/v1/bulk", operator, post((*desk).Start), withBulk},
 	{"POST", "/api/v1/bulk/count", operator, post((*desk).Preview), withBulk},
 	{"GET", "/api/v1/bulk/{job}", viewer, getOf(job, withoutOf((*desk).Job)), withBulk},
-	{"GET", "/api/v1/bulk/{job}/report", viewer, by((*handler).report), withBulk},
+	{"GET", "/api/v1/bulk/{job}/report", viewer, by((*Handler).report), withBulk},
 	{"POST", "/api/v1/bulk/{job}/stop", operator, postTo(job, (*desk).StopJob), withBulk},
 	{"GET", "/api/v1/outbox", viewer, get((*desk).Messages), nil},
 	{"GET", "/api/v1/outbox/{message}", viewer, showMore(message, (*desk).Message, (*desk).RevealMessage), nil},
 	{"POST", "/api/v1/outbox/{message}/retry", operator, postTo(message, (*desk).Retry), nil},
 	{"POST", "/api/v1/outbox/{message}/discard", operator, postTo(message, (*desk).Discard), nil},
 	{"POST", "/api/v1/outbox/{message}/confirm", operator, postTo(message, (*desk).Confirm), nil},
-	{"GET", "/api/v1/gateways", viewer, ofAllScopes((*handler).gateways), withFigures},
-	{"GET", "/api/v1/routes", viewer, ofAllScopes((*handler).routeFigures), withFigures},
-	{"GET", "/api/v1/config", viewer, ofAllScopes((*handler).settings),
+	{"GET", "/api/v1/gateways", viewer, of((*visit).gateways), withFigures},
+	{"GET", "/api/v1/routes", viewer, of((*visit).Routes), withFigures},
+	{"GET", "/api/v1/config", viewer, of((*visit).Settings),
 		func(c *Config) bool { return c.Settings != nil }},
-	{"POST", "/hooks/reconcile", anyone, by((*handler).hook), func(c *Config) bool { return c.Webhook != nil }},
-	{"GET", "/metrics", viewer, by((*handler).metrics), func(c *Config) bool { return c.Metrics != nil }},
-	{"GET", "/policy.json", viewer, by((*handler).policy), func(c *Config) bool { return c.Policy != nil }},
-	{"GET", "/openapi.json", anyone, by((*handler).openAPI), nil},
-	{"GET", "/problems/", anyone, by((*handler).problems), nil},
-	{"", "/", viewer, by(func(*handler, *call) (any, error) { return nil, notFound }), nil},
+	{"POST", "/hooks/reconcile", anyone, by((*Handler).hook), func(c *Config) bool { return c.Webhook != nil }},
+	{"GET", "/metrics", viewer, by((*Handler).metrics), func(c *Config) bool { return c.Metrics != nil }},
+	{"GET", "/policy.json", viewer, of((*visit).Policy), func(c *Config) bool { return c.Policy != nil }},
+	{"GET", "/openapi.json", anyone, by((*Handler).openAPI), nil},
+	{"GET", "/problems/", anyone, by((*Handler).problems), nil},
+	{"", "/", viewer, by(func(*Handler, *call) (any, error) { return nil, notFound }), nil},
 }
 
 func withBulk(c *Config) bool    { return c.Jobs != nil }
 func withFigures(c *Config) bool { return c.Figures != nil }
 
-// ofAllScopes answers a call without parameters about all scopes together: for a token that is bound
-// to some there is no such thing.
-func ofAllScopes[D any](do func(*handler, *call) (D, error)) action {
-	return action{query: reflect.TypeFor[none](), gives: reflect.TypeFor[D](), do: func(h *handler, c *call) (any, error) {
-		if c.who.Bound() {
-			return nil, notFound
-		}
-		if err := c.queried(&none{}); err != nil {
-			return nil, err
-		}
-		return do(h, c)
-	}}
-}
-
 // mount registers what the configuration has something behind.
-func (h *handler) mount() {
+func (h *Handler) mount() {
 	for _, rt := range routes {
-		if rt.given != nil && !rt.given(&h.Config) {
+		if rt.given != nil && !rt.given(&h.conf) {
 			continue
 		}
 		h.mux.HandleFunc(strings.TrimSpace(rt.method+" "+rt.path), h.serve(rt))
@@ -120,12 +105,12 @@ func (h *handler) mount() {
 	}
 }
 
-func (h *handler) serve(rt route) http.HandlerFunc {
+func (h *Handler) serve(rt route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c := &call{Request: r, header: w.Header(), room: bodies.Hold(bodies.Owner("operators"))}
 		defer c.room.Free()
 		var doc any
-		err := h.admit(c, &rt)
+		err := h.allow(c, &rt)
 		if err == nil {
 			if rt.method != http.MethodGet {
 				defer h.service.Forget()
@@ -149,16 +134,13 @@ func (h *handler) serve(rt route) http.HandlerFunc {
 	}
 }
 
-// admit finds out who makes the call, and whether they may. A change is sent as JSON or by DELETE,
+// allow finds out who makes the call, and whether they may. A change is sent as JSON or by DELETE,
 // and not by a page of another origin.
-func (h *handler) admit(c *call, rt *route) error {
+func (h *Handler) allow(c *call, rt *route) error {
 	if rt.role == anyone {
 		return nil
 	}
-	if !h.knownHost(c.Host) {
-		return operate.Forbidden("This Host is not served here: use localhost, an IP address, or a name that is configured.")
-	}
-	if err := h.login(c); err != nil {
+	if err := h.admit(c, c.Header.Get("Authorization")); err != nil {
 		return err
 	}
 	media, _, _ := mime.ParseMediaType(c.Header.Get("Content-Type"))
@@ -182,6 +164,6 @@ func (h *handler) admit(c *call, rt *route) error {
 var openAPIDocument []byte
 
 // openAPI answers GET /openapi.json. It is as public as the project.
-func (h *handler) openAPI(*call) (any, error) {
+func (h *Handler) openAPI(*call) (any, error) {
 	return as(http.StatusOK, reply.Document, openAPIDocument), nil
 }

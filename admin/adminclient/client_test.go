@@ -132,7 +132,7 @@ func TestClient(t *testing.T) {
 				t.Error(err)
 			}
 			var noted []string
-			for entry, err := range c.Audit(operate.AuditQuery{ID: dots.ID}).All(ctx) {
+			for entry, err := range c.Trail(operate.AuditQuery{ID: dots.ID}).All(ctx) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -147,7 +147,7 @@ func TestClient(t *testing.T) {
 				p.Detail == "" || !adminclient.Is(err, "not-found") {
 				t.Errorf("a record that is not there: %v", err)
 			}
-			n, err := c.Count(ctx, operate.Selection{Action: operate.ActRelease, Filter: adminclient.Parameters(byKey)})
+			n, err := c.Preview(ctx, operate.Selection{Action: operate.ActRelease, Filter: adminclient.Parameters(byKey)})
 			if err != nil || n.Matching != 0 { // it is completed
 				t.Errorf("%v, %v", n, err)
 			}
@@ -166,10 +166,10 @@ func TestClient(t *testing.T) {
 			if _, _, err := c.Outbox(operate.MessageQuery{Dead: true}).Page(ctx, "", 0); !adminclient.Is(err, "no-outbox") {
 				t.Error(err)
 			}
-			if err := c.Confirm(ctx, 1, operate.Settling{Reason: "x"}); !adminclient.Is(err, "no-outbox") {
+			if _, err := c.Confirm(ctx, "1", operate.Settling{Reason: "x"}); !adminclient.Is(err, "no-outbox") {
 				t.Error(err)
 			}
-			if jobs, err := c.Jobs(ctx); err != nil || len(jobs) != 0 {
+			if jobs, err := c.RecentJobs(ctx); err != nil || len(jobs.Jobs) != 0 {
 				t.Error(jobs, err)
 			}
 		})
@@ -200,23 +200,24 @@ func TestJobs(t *testing.T) {
 	for way, c := range ways(t, h, secret) {
 		ctx := t.Context()
 		unknown := operate.Selection{Action: operate.ActResolve, Filter: operate.Parameters{"state": "unknown"}}
-		id, err := c.Start(ctx, operate.Order{Selection: unknown, Expect: 2, Reason: way})
+		started, err := c.Start(ctx, operate.Order{Selection: unknown, Expect: 2, Reason: way})
 		if err != nil {
 			t.Fatal(way, err)
 		}
-		if j, err := c.StopJob(ctx, id, "a doubt"); err != nil || j.Job != id || j.State != operate.JobRunning {
+		id := started.Job
+		if j, err := c.StopJob(ctx, id, operate.Reason{Reason: "a doubt"}); err != nil || j.Job != id || j.State != operate.JobRunning {
 			t.Errorf("%s: %v, %v", way, j, err)
 		}
-		if trail, _, err := c.Audit(operate.AuditQuery{Notice: id}).Page(ctx, "", 0); err != nil || len(trail) != 2 || trail[1].Job != id {
+		if trail, _, err := c.Trail(operate.AuditQuery{Notice: id}).Page(ctx, "", 0); err != nil || len(trail) != 2 || trail[1].Job != id {
 			t.Errorf("%s: the trail has %v, %v", way, trail, err)
 		}
-		if _, err := c.StopJob(ctx, id, "a doubt"); !adminclient.Is(err, "state-changed") {
+		if _, err := c.StopJob(ctx, id, operate.Reason{Reason: "a doubt"}); !adminclient.Is(err, "state-changed") {
 			t.Errorf("%s: stopped twice: %v", way, err)
 		}
 		if all, err := c.Report(ctx, id); err != nil || len(all) != 0 {
 			t.Errorf("%s: before its end: %v, %v", way, all, err)
 		}
-		second, err := c.Start(ctx, operate.Order{Selection: unknown, Expect: 2, Reason: way})
+		other, err := c.Start(ctx, operate.Order{Selection: unknown, Expect: 2, Reason: way})
 		if err != nil {
 			t.Fatal(way, err)
 		}
@@ -224,14 +225,14 @@ func TestJobs(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { defer close(ended); _ = jobs.Run(running) }()
 		for j := (operate.Job{State: operate.JobRunning}); j.State == operate.JobRunning && ctx.Err() == nil; {
-			j, _ = c.Job(ctx, second) // nothing is known of them
+			j, _ = c.Job(ctx, other.Job) // nothing is known of them
 		}
 		end()
 		<-ended
 		if j, err := c.Job(ctx, id); err != nil || j.State != operate.JobStopped || j.Left != 2 {
 			t.Errorf("%s: %v, %v", way, j, err)
 		}
-		all, err := c.Report(ctx, second)
+		all, err := c.Report(ctx, other.Job)
 		if err != nil || len(all) != 2 || all[1].Cause != "no-answer" || all[1].Scope != "acme" || all[0].ID == all[1].ID {
 			t.Errorf("%s: %v, %v", way, all, err)
 		}
@@ -285,7 +286,7 @@ func TestInProcessCaller(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	})
 	_, err := adminclient.InProcess(sees, &http.Request{TLS: &tls.ConnectionState{ServerName: "stet"}},
-		"").Status(t.Context())
+		"").Overview(t.Context(), false)
 	if p, ok := errors.AsType[*adminclient.Problem](err); !ok || p.RetryAfter != "7" || over == nil ||
 		over.ServerName != "stet" {
 		t.Errorf("over TLS: %v, %v", err, over)
@@ -351,7 +352,7 @@ func TestTokenIsShownToTheAPIAlone(t *testing.T) {
 		"TLS": {answers(never, 400, nil, "Client sent an HTTP request to an HTTPS server."),
 			adminclient.StrangerError{Status: 400, TLS: true}},
 	} {
-		_, err := tt.client.Status(t.Context())
+		_, err := tt.client.Overview(t.Context(), false)
 		if s, ok := errors.AsType[*adminclient.StrangerError](err); !ok || *s != tt.want || s.Error() == "" {
 			t.Errorf("%s: %v, want %v", name, err, tt.want)
 		}
@@ -360,7 +361,7 @@ func TestTokenIsShownToTheAPIAlone(t *testing.T) {
 		t.Errorf("they heard %s", text)
 	}
 	replaced := answers(func(r *http.Request) bool { return r.URL.Path == "/livez" }, 200, nil, `{}`)
-	if _, err := replaced.Status(t.Context()); !errors.As(err, new(*adminclient.StrangerError)) {
+	if _, err := replaced.Overview(t.Context(), false); !errors.As(err, new(*adminclient.StrangerError)) {
 		t.Errorf("an answer without the marker is believed: %v", err)
 	}
 	closed := httptest.NewServer(http.NotFoundHandler())
@@ -369,7 +370,7 @@ func TestTokenIsShownToTheAPIAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Status(t.Context()); !errors.As(err, new(*adminclient.UnreachableError)) {
+	if _, err := c.Overview(t.Context(), false); !errors.As(err, new(*adminclient.UnreachableError)) {
 		t.Errorf("a closed port: %v", err)
 	}
 	for _, address := range []string{"", "127.0.0.1:8081", "ftp://x", "http://", "http://user:secret@host", "unix:"} {

@@ -6,77 +6,99 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strconv"
 
+	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/internal/members"
 	"github.com/stet-dev/stet/operate"
 )
 
-// Status tells what needs a person, and how the parts are.
-func (c *Client) Status(ctx context.Context) (operate.Status, error) {
-	return get[operate.Status](ctx, c, "/api/v1/status")
+var _ admin.API = (*Client)(nil)
+
+// The methods of [admin.API] each make one call.
+
+// Whoami implements [admin.API].
+func (c *Client) Whoami(ctx context.Context) (admin.Whoami, error) {
+	return get[admin.Whoami](ctx, c, "/api/v1/whoami")
 }
 
-// StatusOfDay is [Client.Status] with the series of a day, not of an hour.
-func (c *Client) StatusOfDay(ctx context.Context) (operate.Status, error) {
-	return get[operate.Status](ctx, c, "/api/v1/status?span=day")
+// Overview implements [operate.API].
+func (c *Client) Overview(ctx context.Context, day bool) (operate.Status, error) {
+	path := "/api/v1/status"
+	if day {
+		path += "?span=day"
+	}
+	return get[operate.Status](ctx, c, path)
 }
 
-// Routes lists what the requests of each route were told.
-func (c *Client) Routes(ctx context.Context) ([]operate.RouteFigures, error) {
-	return named[operate.RouteFigures](ctx, c, "/api/v1/routes", "routes")
+// Routes implements [admin.API].
+func (c *Client) Routes(ctx context.Context) (admin.RouteList, error) {
+	return get[admin.RouteList](ctx, c, "/api/v1/routes")
 }
 
-// Audit lists the audit trail, the newest first.
-func (c *Client) Audit(q operate.AuditQuery) List[operate.Entry] {
-	return List[operate.Entry]{c, "/api/v1/audit", "entries", values(q)}
+// Policy implements [admin.API].
+func (c *Client) Policy(ctx context.Context) (admin.PolicyDoc, error) {
+	return get[admin.PolicyDoc](ctx, c, "/policy.json")
 }
 
-// Erase takes out of the audit trail whom its entries are about, and returns of how many.
-func (c *Client) Erase(ctx context.Context, e operate.Erasure) (entries int, err error) {
-	done, err := post[operate.Erased](ctx, c, "/api/v1/audit/erase", e)
-	return done.Erased, err
+// Settings implements [admin.API].
+func (c *Client) Settings(ctx context.Context) (admin.SettingList, error) {
+	return get[admin.SettingList](ctx, c, "/api/v1/config")
 }
 
-// Store tells which store the records are in.
-func (c *Client) Store(ctx context.Context) (operate.StoreIdentity, error) {
-	return get[operate.StoreIdentity](ctx, c, "/api/v1/store")
+// Trail lists the audit trail, the newest first.
+func (c *Client) Trail(q operate.AuditQuery) List[operate.Entry] {
+	return List[operate.Entry]{c, "/api/v1/audit", "entries", members.Values(q)}
 }
 
-// AcceptStore takes the store as it is, by the ID that it was shown to have.
-func (c *Client) AcceptStore(ctx context.Context, as operate.Acceptance) (operate.StoreIdentity, error) {
-	return post[operate.StoreIdentity](ctx, c, "/api/v1/store/accept", as)
+// Audit implements [operate.API].
+func (c *Client) Audit(ctx context.Context, q operate.AuditQuery) (operate.EntryList, error) {
+	return get[operate.EntryList](ctx, c, "/api/v1/audit?"+members.Values(q).Encode())
 }
 
-// Jobs lists the latest bulk jobs.
-func (c *Client) Jobs(ctx context.Context) ([]operate.Job, error) {
-	return named[operate.Job](ctx, c, "/api/v1/bulk", "jobs")
+// Erase implements [operate.API].
+func (c *Client) Erase(ctx context.Context, e operate.Erasure) (operate.Erased, error) {
+	return post[operate.Erased](ctx, c, "/api/v1/audit/erase", e)
+}
+
+// Store implements [operate.API].
+func (c *Client) Store(ctx context.Context) (*operate.StoreIdentity, error) {
+	return get[*operate.StoreIdentity](ctx, c, "/api/v1/store")
+}
+
+// AcceptStore implements [operate.API].
+func (c *Client) AcceptStore(ctx context.Context, as operate.Acceptance) (*operate.StoreIdentity, error) {
+	return post[*operate.StoreIdentity](ctx, c, "/api/v1/store/accept", as)
+}
+
+// RecentJobs implements [operate.API].
+func (c *Client) RecentJobs(ctx context.Context) (operate.JobList, error) {
+	return get[operate.JobList](ctx, c, "/api/v1/bulk")
 }
 
 // JobPath is a job's in the API.
 func JobPath(id string) string { return "/api/v1/bulk/" + Segment(id) }
 
-// Job shows a bulk job.
+// Job implements [operate.API].
 func (c *Client) Job(ctx context.Context, id string) (operate.Job, error) {
 	return get[operate.Job](ctx, c, JobPath(id))
 }
 
-// Count counts what a bulk job would be about.
-func (c *Client) Count(ctx context.Context, s operate.Selection) (operate.Count, error) {
+// Preview implements [operate.API].
+func (c *Client) Preview(ctx context.Context, s operate.Selection) (operate.Count, error) {
 	return post[operate.Count](ctx, c, "/api/v1/bulk/count", s)
 }
 
-// Start starts a bulk job, and returns its id.
-func (c *Client) Start(ctx context.Context, o operate.Order) (id string, err error) {
-	started, err := post[struct{ Job string }](ctx, c, "/api/v1/bulk", o)
-	return started.Job, err
+// Start implements [operate.API].
+func (c *Client) Start(ctx context.Context, o operate.Order) (operate.Started, error) {
+	return post[operate.Started](ctx, c, "/api/v1/bulk", o)
 }
 
-// StopJob stops a bulk job.
-func (c *Client) StopJob(ctx context.Context, id, reason string) (operate.Job, error) {
-	return post[operate.Job](ctx, c, JobPath(id)+"/stop", operate.Reason{Reason: reason})
+// StopJob implements [operate.API].
+func (c *Client) StopJob(ctx context.Context, id string, why operate.Reason) (operate.Job, error) {
+	return post[operate.Job](ctx, c, JobPath(id)+"/stop", why)
 }
 
-// Report lists the records that a bulk job could not change, or left for a reason.
+// Report implements [operate.API].
 func (c *Client) Report(ctx context.Context, id string) (all []operate.Failure, err error) {
 	path := JobPath(id) + "/report"
 	a, err := c.exchange(ctx, http.MethodGet, path, nil)
@@ -97,23 +119,40 @@ func (c *Client) Report(ctx context.Context, id string) (all []operate.Failure, 
 
 // Outbox lists messages in the order in which they were added.
 func (c *Client) Outbox(q operate.MessageQuery) List[operate.Message] {
-	return List[operate.Message]{c, "/api/v1/outbox", "messages", values(q)}
+	return List[operate.Message]{c, outboxPath, "messages", members.Values(q)}
+}
+
+const outboxPath = "/api/v1/outbox"
+
+// Messages implements [operate.API].
+func (c *Client) Messages(ctx context.Context, q operate.MessageQuery) (operate.MessageList, error) {
+	return get[operate.MessageList](ctx, c, outboxPath+"?"+members.Values(q).Encode())
 }
 
 // MessagePath is a message's in the API.
-func MessagePath(id int64) string { return "/api/v1/outbox/" + strconv.FormatInt(id, 10) }
+func MessagePath(id string) string { return outboxPath + "/" + Segment(id) }
 
-// Retry has a dead or unknown message delivered again.
-func (c *Client) Retry(ctx context.Context, id int64, s operate.Settling) error {
-	return c.Post(ctx, MessagePath(id)+"/retry", s, nil)
+// Message implements [operate.API].
+func (c *Client) Message(ctx context.Context, id string) (operate.Message, error) {
+	return get[operate.Message](ctx, c, MessagePath(id))
 }
 
-// Confirm says that a dead or unknown message was delivered.
-func (c *Client) Confirm(ctx context.Context, id int64, s operate.Settling) error {
-	return c.Post(ctx, MessagePath(id)+"/confirm", s, nil)
+// RevealMessage implements [operate.API].
+func (c *Client) RevealMessage(ctx context.Context, id, why string) (operate.Message, error) {
+	return get[operate.Message](ctx, c, MessagePath(id)+Revealing(why))
 }
 
-// Discard gives up a dead or unknown message.
-func (c *Client) Discard(ctx context.Context, id int64, s operate.Settling) error {
-	return c.Post(ctx, MessagePath(id)+"/discard", s, nil)
+// Retry implements [operate.API].
+func (c *Client) Retry(ctx context.Context, id string, s operate.Settling) (operate.Message, error) {
+	return post[operate.Message](ctx, c, MessagePath(id)+"/retry", s)
+}
+
+// Confirm implements [operate.API].
+func (c *Client) Confirm(ctx context.Context, id string, s operate.Settling) (operate.Message, error) {
+	return post[operate.Message](ctx, c, MessagePath(id)+"/confirm", s)
+}
+
+// Discard implements [operate.API].
+func (c *Client) Discard(ctx context.Context, id string, s operate.Settling) (operate.Message, error) {
+	return post[operate.Message](ctx, c, MessagePath(id)+"/discard", s)
 }

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -8,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stet-dev/stet/admin/adminclient"
 	"github.com/stet-dev/stet/operate"
 )
 
@@ -31,21 +32,26 @@ var formTitles = map[string]string{"happened": "It happened", "released": "It di
 	"forget": "Forget the answer"}
 
 // onForm has the form of the record that the path names: as it was sent, or with the record's
-// basis.
+// basis. Where it was sent the record is not read: the basis says what the user decided on.
 func onForm(name string, do func(*page, *form) error) pageFunc {
 	return func(p *page) (err error) {
 		f := &form{name: name, In: p.r.PostForm}
-		if f.R, err = p.record(); err != nil {
-			return err
-		}
 		if p.Reading() {
+			if f.R, err = p.record(); err != nil {
+				return err
+			}
 			f.In = url.Values{"if_basis": {f.R.Basis}}
 		}
 		return do(p, f)
 	}
 }
 
-func (p *page) drawForm(status int, f *form, n *note) error {
+func (p *page) drawForm(status int, f *form, n *note) (err error) {
+	if f.R.ID == "" {
+		if f.R, err = p.record(); err != nil {
+			return err
+		}
+	}
 	f.Can, f.Facts = p.mayRelease(&f.R), p.verdict(&f.R).Known
 	return p.render(status, f.name, view{Name: "key", Title: formTitles[f.name] + " · " + f.R.ID, Note: n, D: f})
 }
@@ -53,8 +59,8 @@ func (p *page) drawForm(status int, f *form, n *note) error {
 // sent goes on after a form: with the record's page, which says what was done, or with the form as
 // it was typed and what is wrong.
 func (p *page) sent(f *form, done string, err error) error {
-	return p.answered(err, keyURL(f.R.ID)+"?done="+done, &f.fault, func(status int, n *note) error {
-		if adminclient.Is(err, "state-changed") {
+	return p.answered(err, keyURL(p.named().Key)+"?done="+done, &f.fault, func(status int, n *note) error {
+		if isChanged(err) {
 			if f.R, err = p.record(); err != nil {
 				return err
 			}
@@ -105,10 +111,10 @@ func (p *page) resolve(f *form) error {
 	if in("look") != "" {
 		return p.lookFirst(f)
 	}
-	doc := map[string]any{"reason": in("reason"), "evidence": in("evidence"), "if_basis": in("if_basis")}
+	res := operate.Resolution{Change: f.change()}
 	if in("use") == "stored" {
-		doc["as"] = "late-answer"
-		return p.sent(f, "resolve", p.post(p.recordAt("/resolve"), doc))
+		res.As = "late-answer"
+		return p.resolved(f, res)
 	}
 	status, err := strconv.Atoi(strings.TrimSpace(in("status")))
 	if err != nil || status < 200 || status > 599 {
@@ -119,11 +125,17 @@ func (p *page) resolve(f *form) error {
 		return p.sent(f, "", &problem{Status: http.StatusBadRequest, Parameter: "body",
 			Detail: "It is empty, and has a Content-Type. Type the body that retries get; or leave the Content-Type out, and they get the status alone."})
 	}
-	doc["outcome"], doc["status"], doc["body"] = "completed", status, strings.ReplaceAll(in("body"), "\r\n", "\n")
+	body := strings.ReplaceAll(in("body"), "\r\n", "\n")
+	res.Outcome, res.Status, res.Text = "completed", &status, &body
 	if in("type") != "" {
-		doc["headers"] = map[string][]string{"Content-Type": {in("type")}}
+		res.Headers = map[string][]string{"Content-Type": {in("type")}}
 	}
-	return p.sent(f, "resolve", p.post(p.recordAt("/resolve"), doc))
+	return p.resolved(f, res)
+}
+
+func (p *page) resolved(f *form, res operate.Resolution) error {
+	_, err := p.api.Resolve(p.ctx(), p.named(), res)
+	return p.sent(f, "resolve", fit(err))
 }
 
 // lookFirst shows the stored answer in the form before it is given to retries.
@@ -152,12 +164,8 @@ func (p *page) released(f *form) error {
 
 // release answers POST /keys/{id}/release: the key becomes free.
 func (p *page) release(f *form) error {
-	doc := map[string]any{"reason": f.In.Get("reason"), "evidence": f.In.Get("evidence"),
-		"if_basis": f.In.Get("if_basis")}
-	if f.In.Get("cancelled") == "1" {
-		doc["voided"] = true
-	}
-	return p.sent(f, "release", p.post(p.recordAt("/release"), doc))
+	_, err := p.api.Release(p.ctx(), p.named(), operate.Resolution{Change: f.change(), Voided: f.In.Get("cancelled") == "1"})
+	return p.sent(f, "release", fit(err))
 }
 
 // forgetting draws GET /keys/{id}/forget.
@@ -166,23 +174,21 @@ func (p *page) forgetting(f *form) error { return p.drawForm(http.StatusOK, f, n
 // forget answers POST /keys/{id}/forget: the stored answer is dropped. The id is typed, because a
 // retry runs again after that.
 func (p *page) forget(f *form) error {
-	if strings.TrimSpace(f.In.Get("id")) != f.R.ID {
+	if strings.TrimSpace(f.In.Get("id")) != p.named().Key {
 		return p.sent(f, "", &problem{Status: http.StatusBadRequest, Parameter: "id",
 			Detail: "It is not the id of this key."})
 	}
-	err := fit(p.api.Delete(p.r.Context(), operate.Name{Key: f.R.ID}, operate.Change{Reason: f.In.Get("reason"),
-		Condition: operate.Condition{Basis: operate.Basis(f.In.Get("if_basis"))}}))
+	err := fit(p.api.Delete(p.ctx(), p.named(), f.change()))
 	if err == nil {
-		return p.render(http.StatusOK, "gone", view{Name: "key", Title: "Forgotten · " + f.R.ID, D: f})
+		return p.render(http.StatusOK, "gone", view{Name: "key", Title: "Forgotten · " + p.named().Key, D: p.named().Key})
 	}
 	return p.sent(f, "", err)
 }
 
-// tell makes a call about the record that the path names, and goes on with its page.
-func (p *page) tell(verb string, doc any, done string) error {
-	err := p.post(p.recordAt("/"+verb), doc)
-	return p.answered(err, keyURL(p.r.PathValue("id"))+"?done="+done, nil, func(status int, n *note) error {
-		if adminclient.Is(err, "state-changed") {
+// told goes on after a change of the record that the path names: with its page.
+func (p *page) told(_ operate.Record, err error, done string) error {
+	return p.answered(fit(err), keyURL(p.r.PathValue("id"))+"?done="+done, nil, func(status int, n *note) error {
+		if isChanged(err) {
 			if r, err := p.record(); err == nil {
 				n.Text = p.whatChanged(&r) + " Do it again if it is still right."
 			}
@@ -192,7 +198,10 @@ func (p *page) tell(verb string, doc any, done string) error {
 }
 
 // probe answers POST /keys/{id}/probe.
-func (p *page) probe() error { return p.tell("probe", map[string]any{}, "probe") }
+func (p *page) probe() error {
+	asked, err := p.api.Probe(p.ctx(), p.named(), operate.Question{})
+	return p.told(asked.Record, err, "probe")
+}
 
 // doneNow reports whether what the address says was done is what the record is. An address alone
 // does not make a page say that something happened.
@@ -235,14 +244,16 @@ func (p *page) snooze() error {
 	doc := operate.Snoozing{Reason: p.Typed("reason"), Condition: p.condition()}
 	if p.Typed("wake") != "" {
 		doc.For = new(float64)
-		return p.tell("snooze", doc, "wake")
+		r, err := p.api.Snooze(p.ctx(), p.named(), doc)
+		return p.told(r, err, "wake")
 	}
 	var err error
 	if doc.Until, err = time.Parse(time.RFC3339, p.Typed("until")); err != nil {
 		return &problem{Status: http.StatusBadRequest, Title: "A snooze takes a time",
 			Detail: "Choose one of the times. Nothing was changed."}
 	}
-	return p.tell("snooze", doc, "snooze")
+	r, err := p.api.Snooze(p.ctx(), p.named(), doc)
+	return p.told(r, err, "snooze")
 }
 
 // choice is an instant until which keys can be snoozed.
@@ -264,15 +275,32 @@ func (p *page) Quiet() []choice {
 
 // hand answers POST /keys/{id}/hand.
 func (p *page) hand() error {
-	return p.tell("hand", operate.Handing{To: p.Typed("to"), Note: p.Typed("note"), Condition: p.condition()}, "hand")
+	r, err := p.api.Hand(p.ctx(), p.named(), operate.Handing{To: p.Typed("to"), Note: p.Typed("note"), Condition: p.condition()})
+	return p.told(r, err, "hand")
 }
 
-// condition is what the page showed that the decision was made on.
+// condition is what the page showed that the decision was made on. A form without it is refused.
 func (p *page) condition() operate.Condition {
-	return operate.Condition{Basis: operate.Basis(p.Typed("if_basis"))}
+	return operate.Condition{Basis: operate.Basis(cmp.Or(p.Typed("if_basis"), notShown))}
+}
+
+// notShown is no condition that holds, and none that can be read.
+const notShown = "not shown"
+
+// change is what the form says of the change.
+func (f *form) change() operate.Change {
+	return operate.Change{Condition: operate.Condition{Basis: operate.Basis(cmp.Or(f.In.Get("if_basis"), notShown))},
+		Reason: f.In.Get("reason"), Evidence: f.In.Get("evidence")}
+}
+
+// isChanged reports whether a change was refused because the record is not as it was shown.
+func isChanged(err error) bool {
+	bad, is := errors.AsType[*problem](err)
+	return is && bad.Code == "state-changed"
 }
 
 // annotate answers POST /keys/{id}/note.
 func (p *page) annotate() error {
-	return p.tell("note", map[string]any{"reason": p.Typed("note")}, "note")
+	r, err := p.api.Note(p.ctx(), p.named(), operate.Remark{Reason: p.Typed("note")})
+	return p.told(r, err, "note")
 }

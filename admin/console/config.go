@@ -22,7 +22,11 @@ type configPart struct {
 }
 
 // config draws GET /config.
-func (p *page) config(doc *lists) error {
+func (p *page) config() error {
+	doc, err := tidied(p.api.Settings(p.ctx()))
+	if err != nil {
+		return err
+	}
 	d := configView{Only: p.Is("changed", "1")}
 	for _, s := range doc.Settings {
 		if s.Pending != "" {

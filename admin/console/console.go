@@ -27,24 +27,32 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// console serves the pages in front of one API.
+// Door is what the console is in front of: an [admin.Handler] is one.
+type Door interface {
+	// ServeHTTP answers requests that are not for a page: those of the API, and for metrics.
+	http.Handler
+	// Enter lets the sender of a request in: see [admin.Handler.Enter].
+	Enter(r *http.Request, token string) (api admin.API, leave func(), err error)
+}
+
+// console serves the pages behind one door.
 type console struct {
 	Config
-	api     http.Handler
+	door    Door
 	mux     *http.ServeMux // of pages and forms
 	assets  assets
 	foreign *http.CrossOriginProtection
 }
 
-// New returns the console in front of the handler of an admin API. It is safe for concurrent use.
-func New(api http.Handler, c Config) http.Handler {
+// New returns the console in front of an admin API. It is safe for concurrent use.
+func New(door Door, c Config) http.Handler {
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	c.ProbeMethod = cmp.Or(c.ProbeMethod, http.MethodGet)
 	c.Sessions = cmp.Or(c.Sessions, NewSessions())
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	h := &console{Config: c, api: api, mux: http.NewServeMux(), assets: loadAssets(),
+	h := &console{Config: c, door: door, mux: http.NewServeMux(), assets: loadAssets(),
 		foreign: http.NewCrossOriginProtection()}
 	h.mount()
 	return h
@@ -67,7 +75,7 @@ const security = "default-src 'none'; script-src 'self'; style-src 'self'; img-s
 // ServeHTTP implements [http.Handler].
 func (h *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if isAPI(r.URL.Path) {
-		h.api.ServeHTTP(w, r)
+		h.door.ServeHTTP(w, r)
 		return
 	}
 	head := w.Header()

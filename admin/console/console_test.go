@@ -29,7 +29,7 @@ func visit(t *testing.T, f http.Handler, c console.Config) *visitor {
 	if api, is := f.(*fake); is { // its pages are of its day
 		c.Now = func() time.Time { return api.now }
 	}
-	return &visitor{t, console.New(f, c), map[string]string{}, http.Header{}}
+	return &visitor{t, console.New(doorOf(f), c), map[string]string{}, http.Header{}}
 }
 
 // as is a visitor who has signed in.
@@ -334,10 +334,10 @@ func TestLinksResolve(t *testing.T) {
 // What is the admin API's goes to it as it is; the rest is the console's.
 func TestPassesTheAPIThrough(t *testing.T) {
 	var got []string
-	h := console.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := console.New(door{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got = append(got, r.Method+" "+r.URL.Path)
 		w.WriteHeader(http.StatusTeapot)
-	}), console.Config{})
+	})}, console.Config{})
 	for _, at := range []string{"/api/v1/keys", "/livez", "/readyz", "/metrics", "/policy.json", "/hooks/reconcile", "/problems/not-found", "/openapi.json", "/api/nothing"} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("BREW", at, nil))

@@ -19,3 +19,9 @@ func Changes() map[string]string {
 
 // BodyText is what a page shows of a body.
 var BodyText = bodyText
+
+// Tidied is a document as pages show it.
+func Tidied[D any](doc D) D {
+	doc, _ = tidied(doc, nil)
+	return doc
+}

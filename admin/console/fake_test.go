@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/admin/adminclient"
+	"github.com/stet-dev/stet/admin/console"
 	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/outbox"
 )
@@ -35,6 +37,20 @@ type fake struct {
 	outboxUnread bool
 	double       []operate.Entry
 	unwell       string // why the store is
+}
+
+// door is what a console is in front of where the API is asked as a client asks it.
+type door struct{ http.Handler }
+
+func (d door) Enter(r *http.Request, token string) (admin.API, func(), error) {
+	return adminclient.InProcess(d.Handler, r, token), func() {}, nil
+}
+
+func doorOf(h http.Handler) console.Door {
+	if d, is := h.(console.Door); is {
+		return d
+	}
+	return door{h}
 }
 
 var fakeRoles = map[string]string{"viewer-token": "viewer", "operator-token": "operator", "admin-token": "admin"}
@@ -325,7 +341,7 @@ func (f *fake) letters(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	all, next := []operate.Message{}, ""
-	if q := r.URL.Query(); q.Get("dead") == "1" && q.Get("cursor") == "" {
+	if q := r.URL.Query(); q.Get("dead") != "" && q.Get("cursor") == "" {
 		all, next = append(all, m), "18204"
 	}
 	answer(w, map[string]any{"messages": all, "next_cursor": next})

@@ -3,7 +3,6 @@ package console
 import (
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/stet-dev/stet/operate"
@@ -33,12 +32,9 @@ func (p *page) find() error {
 	if q == "" || typing && len(q) < 3 {
 		return p.findPage()
 	}
-	ask := url.Values{"q": {q}}
-	if typing {
-		ask.Set("quick", "1") // by index alone; Enter looks through all
-	}
 	d := findView{Asked: true, Typing: typing}
-	err := p.get("/api/v1/find?"+ask.Encode(), &d.Search)
+	var err error
+	d.Search, err = tidied(p.api.Find(p.ctx(), operate.SearchQuery{Text: q, Quick: typing})) // Enter looks through all
 	bad, is := errors.AsType[*problem](err)
 	switch {
 	case is:

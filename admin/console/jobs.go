@@ -2,20 +2,26 @@ package console
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
 	"net/url"
 	"slices"
 	"time"
 
-	"github.com/stet-dev/stet/admin/adminclient"
 	"github.com/stet-dev/stet/internal/age"
+	"github.com/stet-dev/stet/internal/members"
 	"github.com/stet-dev/stet/operate"
 )
 
 // jobs draws GET /jobs.
-func (p *page) jobs(doc *lists) error {
+func (p *page) jobs() error {
+	doc, err := tidied(p.api.RecentJobs(p.ctx()))
+	if err != nil {
+		return err
+	}
 	return p.render(http.StatusOK, "jobs", view{Name: "audit", Title: "Jobs", D: doc.Jobs})
 }
 
@@ -36,13 +42,8 @@ var jobTitles = map[operate.Action]string{operate.ActRelease: "Freeing %s", oper
 // job draws GET /jobs/{job}.
 func (p *page) job() error { return p.jobPage(http.StatusOK, nil) }
 
-func (p *page) jobAt(verb string) string {
-	return address("/api/v1/bulk/%s", p.r.PathValue("job")) + verb
-}
-
 func (p *page) jobPage(status int, n *note) error {
-	var j operate.Job
-	err := p.get(p.jobAt(""), &j)
+	j, err := tidied(p.api.Job(p.ctx(), p.r.PathValue("job")))
 	if bad, is := errors.AsType[*problem](err); is && bad.Status == http.StatusNotFound {
 		bad.Title, bad.Code = "There is no such job", ""
 		bad.Detail = "A job is removed a week after its end. The audit trail has what it changed: filter it by the job's id."
@@ -51,8 +52,8 @@ func (p *page) jobPage(status int, n *note) error {
 		return err
 	}
 	d := jobView{Job: j, Over: j.State != operate.JobRunning && j.State != operate.JobNewer, Went: j.Done + j.Failed}
-	for name, value := range adminclient.Parameters(operate.RecordQuery{Filter: j.Filter}) {
-		d.About = append(d.About, fmt.Sprint(name, "=", value))
+	for name, value := range members.Values(j.Filter) {
+		d.About = append(d.About, name+"="+value[0])
 	}
 	slices.Sort(d.About)
 	d.Title = fmt.Sprintf(cmp.Or(jobTitles[j.Action], "A job about %s"), plural(j.Total, "key", "keys"))
@@ -78,17 +79,25 @@ func (d jobView) Changes() string {
 
 // stopJob answers POST /jobs/{job}/stop.
 func (p *page) stopJob() error {
-	err := p.post(p.jobAt("/stop"), operate.Reason{Reason: p.Typed("reason")})
-	return p.answered(err, address("/jobs/%s", p.r.PathValue("job")), nil, p.jobPage)
+	_, err := p.api.StopJob(p.ctx(), p.r.PathValue("job"), operate.Reason{Reason: p.Typed("reason")})
+	return p.answered(fit(err), address("/jobs/%s", p.r.PathValue("job")), nil, p.jobPage)
 }
 
 // report answers GET /jobs/{job}/report: each key that the job could not change or left as it is, a
 // line of JSON as the API sends it.
 func (p *page) report() error {
-	var j operate.Job
-	if err := p.get(p.jobAt(""), &j); err != nil {
-		return err
+	id := p.r.PathValue("job")
+	failures, err := p.api.Report(p.ctx(), id)
+	if err != nil {
+		return fit(err)
 	}
-	p.w.Header().Set("Content-Disposition", `attachment; filename="`+j.Job+`.ndjson"`)
-	return p.api.Relay(p.r.Context(), p.w, p.jobAt("/report"))
+	p.w.Header().Set("Content-Type", "application/x-ndjson")
+	p.w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": id + ".ndjson"}))
+	lines := json.NewEncoder(p.w)
+	for i := range failures {
+		if lines.Encode(&failures[i]) != nil {
+			return nil // the user has left
+		}
+	}
+	return nil
 }

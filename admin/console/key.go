@@ -39,16 +39,19 @@ func (p *page) key() error { return p.keyPage(http.StatusOK, p.doneNote(), nil) 
 
 // keyOfScope answers GET /keys/{scope}/{id}: an id needs no scope.
 func (p *page) keyOfScope() error {
-	var r operate.Record
-	if err := p.get(address("/api/v1/keys/%s/%s", p.r.PathValue("scope"), p.r.PathValue("id")), &r); err != nil {
+	r, err := tidied(p.api.Record(p.ctx(), operate.Name{Scope: p.r.PathValue("scope"), Key: p.r.PathValue("id")}))
+	if err != nil {
 		return err
 	}
 	return p.to(keyURL(r.ID))
 }
 
-// record fetches the record that the path names.
+// named is the record that the path names.
+func (p *page) named() operate.Name { return operate.Name{Key: p.r.PathValue("id")} }
+
+// record reads the record that the path names.
 func (p *page) record() (r operate.Record, err error) {
-	err = p.get(p.recordAt(""), &r)
+	r, err = tidied(p.api.Record(p.ctx(), p.named()))
 	if bad, is := errors.AsType[*problem](err); is && bad.Code == noKey.Code {
 		err = noKey
 	}
@@ -70,10 +73,6 @@ func (p *page) removed() error {
 		past = append(past, ofEntry(&entries[i]))
 	}
 	return p.render(http.StatusOK, "removed", view{Name: "keys", Title: "Removed · " + shown(id), D: past})
-}
-
-func (p *page) recordAt(verb string) string {
-	return address("/api/v1/keys/%s", p.r.PathValue("id")) + verb
 }
 
 // keyPage draws the page of the record that the path names.
@@ -111,9 +110,8 @@ func (p *page) keyPage(status int, n *note, shows *revealed) error {
 
 // entriesOf are what the audit trail has of a record, newest first.
 func (p *page) entriesOf(id string) ([]operate.Entry, error) {
-	var doc lists
-	err := p.get("/api/v1/audit?limit=100&id="+encoded(id), &doc)
-	return doc.Entries, err
+	list, err := tidied(p.api.Audit(p.ctx(), operate.AuditQuery{ID: id, Page: operate.Page{Limit: 100}}))
+	return list.Entries, err
 }
 
 // curl is the probe of a record as a line for a shell, or empty. It has no key in it. Everything
@@ -159,8 +157,7 @@ func (p *page) look(reason string) (r operate.Record, err error) {
 		return r, &problem{Status: http.StatusBadRequest, Code: "reason-required", Title: "Looking takes a reason",
 			Detail: "Say why you look. It is kept in the audit trail.", Parameter: "reason"}
 	}
-	err = p.get(p.recordAt("?reveal=1&reason="+encoded(reason)), &r)
-	return r, err
+	return tidied(p.api.Reveal(p.ctx(), p.named(), reason))
 }
 
 func revealedOf(r *operate.Record) *revealed {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -19,11 +20,14 @@ type filterView struct {
 	fault
 }
 
-// filtered fetches the list that the page's filter selects. What the API says about the filter, if
-// it is about one, is noted.
-func (p *page) filtered(at string, names []string) (f filterView, doc lists, status int, err error) {
+// filtered reads the list that the page's filter selects. What the API says about the filter, if it
+// is about one, is noted.
+func filtered[Q, L any](p *page, list func(context.Context, Q) (L, error), names []string) (f filterView, doc L, status int, err error) {
 	f.Values = p.r.URL.Query()
-	err = p.get(at+p.filter(names...), &doc)
+	var q Q
+	if err = p.filter(&q, names...); err == nil {
+		doc, err = tidied(list(p.ctx(), q))
+	}
 	if bad, is := errors.AsType[*problem](err); is && bad.Status == http.StatusBadRequest && bad.Parameter != "" {
 		f.Error, f.At = first(bad.Detail)+".", bad.Parameter
 		return f, doc, bad.Status, nil
@@ -35,18 +39,18 @@ func (p *page) filtered(at string, names []string) (f filterView, doc lists, sta
 type keysView struct {
 	Filter filterView
 	Keys   []operate.Record
-	Next   cursor
+	Next   string
 	States []string
 	Empty  bool // there is no filter, and no key
 }
 
 // keys draws GET /keys.
 func (p *page) keys() error {
-	f, doc, status, err := p.filtered("/api/v1/keys", keyFilters)
+	f, doc, status, err := filtered(p, p.api.Records, keyFilters)
 	if err != nil {
 		return err
 	}
-	d := keysView{Filter: f, Keys: doc.Keys, Next: doc.Next, Empty: len(doc.Keys) == 0 && p.r.URL.RawQuery == "",
+	d := keysView{Filter: f, Keys: doc.Keys, Next: doc.NextCursor, Empty: len(doc.Keys) == 0 && p.r.URL.RawQuery == "",
 		States: []string{"running", "completed", "failed", "retryable", "unknown", "expired"}}
 	return p.render(status, "keys", view{Title: "Keys", Live: 5, D: d})
 }

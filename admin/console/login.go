@@ -5,9 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-
-	"github.com/stet-dev/stet/admin"
-	"github.com/stet-dev/stet/admin/adminclient"
 )
 
 // signIn is what the page to sign in with shows.
@@ -94,12 +91,13 @@ func (h *console) login(w http.ResponseWriter, r *http.Request) {
 		p.drawLogin(http.StatusUnauthorized, d)
 		return
 	}
-	var who admin.Whoami
-	err := adminclient.InProcess(h.api, r, token).Get(r.Context(), "/api/v1/whoami", &who)
+	p.token = token
+	leave, err := p.enter()
+	defer leave()
 	bad, is := errors.AsType[*problem](err)
 	switch {
 	case err == nil:
-		http.SetCookie(w, cookie(r, h.Sessions.begin(who.Name, token)))
+		http.SetCookie(w, cookie(r, h.Sessions.begin(p.Who.Name, token)))
 		_ = p.to(d.Next)
 	case is && bad.Status == http.StatusTooManyRequests:
 		w.Header().Set("Retry-After", bad.RetryAfter)

@@ -181,7 +181,7 @@ func (p *page) confirmed(d *confirmView, seen []string) error {
 	if d.Do == operate.ActSnooze {
 		o.Until, err = time.Parse(time.RFC3339, p.Typed("until"))
 	}
-	job := ""
+	var started operate.Started
 	switch {
 	case strings.TrimSpace(p.Typed("count")) != strconv.Itoa(o.Expect):
 		err = &problem{Status: http.StatusBadRequest, Parameter: "count",
@@ -189,9 +189,9 @@ func (p *page) confirmed(d *confirmView, seen []string) error {
 	case err != nil:
 		err = &problem{Status: http.StatusBadRequest, Parameter: "until", Detail: "Choose one of the times."}
 	default:
-		job, err = p.api.Start(p.r.Context(), o)
+		started, err = p.api.Start(p.ctx(), o)
 	}
-	return p.answered(fit(err), address("/jobs/%s", job), &d.fault, func(status int, n *note) error {
+	return p.answered(fit(err), address("/jobs/%s", started.Job), &d.fault, func(status int, n *note) error {
 		return p.drawConfirm(status, d, n)
 	})
 }

@@ -1,9 +1,10 @@
 package console
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +21,7 @@ type deadView struct {
 	Keys     int
 	Snoozed  int    // keys: those of them that are dead letters are on another page
 	Dead     int    // messages, of all pages
-	Next     cursor // of the dead messages
+	Next     string // of the dead messages
 }
 
 var messageMarks = map[string]mark{
@@ -41,8 +42,8 @@ func messageMark(m operate.Message) mark {
 
 // dead draws GET /dead.
 func (p *page) dead() error {
-	var doc lists
-	if err := p.get("/api/v1/incidents", &doc); err != nil {
+	doc, err := tidied(p.api.Incidents(p.ctx(), operate.IncidentQuery{}))
+	if err != nil {
 		return err
 	}
 	var d deadView
@@ -93,13 +94,17 @@ func (p *page) deadAlone(g *group) {
 
 // messages fills in those of the outbox.
 func (p *page) messages(d *deadView) error {
-	all := []string{p.deadMessages(), "/api/v1/outbox?limit=50&state=running", "/api/v1/outbox?limit=50&state=pending"}
-	if !p.Is("cursor", "") {
+	q := operate.MessageQuery{Dead: true}
+	if err := p.filter(&q.Page); err != nil {
+		return err
+	}
+	all := []operate.MessageQuery{q, {State: "running"}, {State: "pending"}}
+	if q.Cursor != "" {
 		all = all[:1]
 	}
-	for i, at := range all {
-		var doc lists
-		err := p.get(at, &doc)
+	for i, q := range all {
+		q.Limit = maxLetters
+		doc, err := tidied(p.api.Messages(p.ctx(), q))
 		if bad, is := errors.AsType[*problem](err); is && bad.Status == http.StatusNotFound {
 			d.NoOutbox = bad.Detail
 			return nil
@@ -108,7 +113,7 @@ func (p *page) messages(d *deadView) error {
 			return err
 		}
 		if i == 0 {
-			d.Messages, d.Next = doc.Messages, doc.Next
+			d.Messages, d.Next = doc.Messages, doc.NextCursor
 		} else {
 			d.Waiting = append(d.Waiting, doc.Messages...)
 		}
@@ -116,10 +121,8 @@ func (p *page) messages(d *deadView) error {
 	return nil
 }
 
-// deadMessages is the address of the messages that nothing is tried for, from where the page is on.
-func (p *page) deadMessages() string {
-	return "/api/v1/outbox?dead=1&limit=50" + strings.Replace(p.filter(), "?", "&", 1)
-}
+// maxLetters is how many messages of each kind a page has.
+const maxLetters = 50
 
 // messageView is a message of the outbox.
 type messageView struct {
@@ -132,18 +135,15 @@ type messageView struct {
 }
 
 // message draws GET /outbox/{message}.
-func (p *page) message() error { return p.messagePage(http.StatusOK, nil, "") }
+func (p *page) message() error { return p.messagePage(http.StatusOK, nil, false) }
 
-func (p *page) messageAt(verb string) string {
-	return address("/api/v1/outbox/%s", p.r.PathValue("message")) + verb
-}
-
-func (p *page) messagePage(status int, n *note, query string) error {
-	var m operate.Message
-	if err := p.get(p.messageAt(query), &m); err != nil {
+// messagePage draws the page of a message, and shows what is hidden by default if reveal is true.
+func (p *page) messagePage(status int, n *note, reveal bool) error {
+	m, err := tidied(p.readMessage(reveal))
+	if err != nil {
 		return err
 	}
-	d := messageView{M: m, Errors: slices.Clone(m.Errors), Revealed: query != "", Ends: m.State == "dead" ||
+	d := messageView{M: m, Errors: m.Errors, Revealed: reveal, Ends: m.State == "dead" ||
 		m.State == "unknown"}
 	slices.Reverse(d.Errors)
 	d.Payload, d.Note = bodyText(m.Payload)
@@ -159,19 +159,29 @@ func (p *page) messagePage(status int, n *note, query string) error {
 	return p.render(status, "message", view{Name: "dead", Title: "Message " + p.r.PathValue("message"), Note: n, D: d})
 }
 
+func (p *page) readMessage(reveal bool) (operate.Message, error) {
+	if id := p.r.PathValue("message"); reveal {
+		return p.api.RevealMessage(p.ctx(), id, p.Typed("reason"))
+	} else {
+		return p.api.Message(p.ctx(), id)
+	}
+}
+
 // settleMessage answers POST /outbox/{message}/retry, …/confirm and …/discard.
 func (p *page) settleMessage() error {
-	err := p.post(p.messageAt("/"+p.verb()), map[string]any{"reason": p.Typed("reason"), "if_version": p.Typed("version")})
+	how := map[string]func(context.Context, string, operate.Settling) (operate.Message, error){"retry": p.api.Retry,
+		"confirm": p.api.Confirm, "discard": p.api.Discard}[p.verb()]
+	_, err := how(p.ctx(), p.r.PathValue("message"), operate.Settling{Reason: p.Typed("reason"),
+		Version: operate.Version(cmp.Or(p.Typed("version"), notShown))})
 	next := address("/outbox/%s", p.r.PathValue("message")) + "?done=" + p.verb()
-	return p.answered(err, next, nil, func(status int, n *note) error { return p.messagePage(status, n, "") })
+	return p.answered(fit(err), next, nil, func(status int, n *note) error { return p.messagePage(status, n, false) })
 }
 
 // revealMessage answers POST /outbox/{message}/reveal.
 func (p *page) revealMessage() error {
-	reason := p.r.PostForm.Get("reason")
-	if strings.TrimSpace(reason) == "" {
+	if strings.TrimSpace(p.Typed("reason")) == "" {
 		return p.messagePage(http.StatusBadRequest, &note{Kind: "dead", Icon: "failed", Bold: "Looking takes a reason.",
-			Text: "Say why you look. It is kept in the audit trail."}, "")
+			Text: "Say why you look. It is kept in the audit trail."}, false)
 	}
-	return p.messagePage(http.StatusOK, nil, "?"+url.Values{"reveal": {"1"}, "reason": {reason}}.Encode())
+	return p.messagePage(http.StatusOK, nil, true)
 }

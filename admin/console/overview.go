@@ -69,12 +69,10 @@ var alsoWords = []struct{ name, text string }{
 // overview draws GET /.
 func (p *page) overview() error {
 	d := overviewView{Span: "hour"}
-	at := "/api/v1/status"
 	if p.Is("span", "day") {
-		d.Span, at = "day", at+"?span=day"
+		d.Span = "day"
 	}
-	var s operate.Status
-	err := p.get(at, &s)
+	s, err := tidied(p.api.Overview(p.ctx(), d.Span == "day"))
 	bad, is := errors.AsType[*problem](err)
 	switch {
 	case err == nil:

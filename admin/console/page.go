@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"embed"
 	"errors"
 	"fmt"
@@ -16,7 +17,6 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet/admin"
-	"github.com/stet-dev/stet/admin/adminclient"
 	"github.com/stet-dev/stet/operate"
 )
 
@@ -40,7 +40,8 @@ var templates = sync.OnceValue(func() *template.Template {
 
 // page is a request for a page, by a user who may see it.
 type page struct {
-	api     *adminclient.Client // by the user, as if the calls came over the user's connection
+	api     admin.API // what the user can do
+	token   string    // of the session
 	console *console
 	w       http.ResponseWriter
 	r       *http.Request
@@ -95,23 +96,34 @@ func (h *console) mount() {
 var noPage = &problem{Status: http.StatusNotFound, Code: "not-found", Title: "There is no such page",
 	Detail: "Every page of the console has the list of all of them."}
 
-// newPage is a request with the token of its session, or with its own.
+// newPage is a request whose user was not let in yet: see [page.enter].
 func (h *console) newPage(w http.ResponseWriter, r *http.Request) *page {
 	p := &page{console: h, w: w, r: r, Now: h.Now().UTC(), CSRF: h.Sessions.csrf}
-	token := ""
 	if s := h.Sessions.of(r); s != nil {
-		token, p.CSRF, p.Session = s.token, s.csrf, true
+		p.token, p.CSRF, p.Session = s.token, s.csrf, true
 	}
-	p.api = adminclient.InProcess(h.api, r, token)
 	return p
 }
+
+// enter lets the user in: by the token of the session, or as the request itself is let in.
+func (p *page) enter() (leave func(), err error) {
+	p.api, leave, err = p.console.door.Enter(p.r, p.token)
+	if err != nil {
+		return leave, fit(err)
+	}
+	p.Who, err = tidied(p.api.Whoami(p.ctx()))
+	return leave, err
+}
+
+func (p *page) ctx() context.Context { return p.r.Context() }
 
 // page returns the handler of a page, or of a form, for those with a role. It finds out who asks:
 // some have to sign in first.
 func (h *console) page(role string, draw pageFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		p := h.newPage(w, r)
-		err := p.get("/api/v1/whoami", &p.Who)
+		leave, err := p.enter()
+		defer leave()
 		switch bad, is := errors.AsType[*problem](err); {
 		case is && bad.Status == http.StatusUnauthorized:
 			h.Sessions.end(r) // its token has been taken back, or has expired
@@ -212,8 +224,8 @@ func (p *page) write(status int, name string, v view) error {
 
 // status is what the frame of every page shows, or nil where the API does not say.
 func (p *page) status() *operate.Status {
-	var s operate.Status
-	if p.get("/api/v1/status", &s) != nil {
+	s, err := tidied(p.api.Overview(p.ctx(), false))
+	if err != nil {
 		return nil
 	}
 	return &s
@@ -335,8 +347,8 @@ func (p *page) With(name, value string) string {
 }
 
 // Next is the address of the next part of a list.
-func (p *page) Next(c cursor) string {
-	return p.With("cursor", p.console.Sessions.cursors.Seal(string(c), ""))
+func (p *page) Next(c string) string {
+	return p.With("cursor", p.console.Sessions.cursors.Seal(c, ""))
 }
 
 // Is reports whether a parameter of the query has a value.
@@ -346,7 +358,7 @@ func (p *page) Is(name, value string) bool { return p.r.URL.Query().Get(name) ==
 func address(format string, names ...string) string {
 	escaped := make([]any, len(names))
 	for i, n := range names {
-		escaped[i] = adminclient.Segment(n)
+		escaped[i] = strings.ReplaceAll(url.PathEscape(n), ".", "%2E") // dots would be a direction
 	}
 	return fmt.Sprintf(format, escaped...)
 }

@@ -1,6 +1,12 @@
 package console
 
-import "net/url"
+import (
+	"errors"
+	"net/url"
+
+	"github.com/stet-dev/stet/internal/members"
+	"github.com/stet-dev/stet/operate"
+)
 
 // pageRow is a page, and the role that it takes.
 type pageRow struct {
@@ -14,21 +20,10 @@ type changeRow struct {
 	do         pageFunc
 }
 
-// drawn is a page that is drawn from one list of the API alone.
-func drawn(path, role string, draw func(*page, *lists) error, at string) pageRow {
-	return pageRow{path, role, func(p *page) error {
-		var doc lists
-		if err := p.get(at, &doc); err != nil {
-			return err
-		}
-		return draw(p, &doc)
-	}}
-}
-
 // pages are all pages.
 var pages = []pageRow{
 	{"/{$}", "viewer", (*page).overview},
-	drawn("/unknown", "viewer", (*page).unknown, "/api/v1/incidents"),
+	{"/unknown", "viewer", (*page).unknown},
 	{"/unknown/{incident}", "viewer", (*page).incident},
 	{"/unknown/{incident}/{do}", "operator", (*page).many},
 	{"/keys", "viewer", (*page).keys},
@@ -39,11 +34,11 @@ var pages = []pageRow{
 	{"/keys/{id}/forget", "admin", onForm("forget", (*page).forgetting)},
 	{"/dead", "viewer", (*page).dead},
 	{"/outbox/{message}", "viewer", (*page).message},
-	drawn("/routes", "viewer", (*page).routes, "/api/v1/routes"),
+	{"/routes", "viewer", (*page).routes},
 	{"/audit", "viewer", (*page).audit},
 	{"/audit/export", "viewer", (*page).export},
-	drawn("/config", "viewer", (*page).config, "/api/v1/config"),
-	drawn("/jobs", "viewer", (*page).jobs, "/api/v1/bulk"),
+	{"/config", "viewer", (*page).config},
+	{"/jobs", "viewer", (*page).jobs},
 	{"/jobs/{job}", "viewer", (*page).job},
 	{"/jobs/{job}/report", "viewer", (*page).report},
 	{"/find", "viewer", (*page).findPage},
@@ -68,8 +63,8 @@ var changes = []changeRow{
 	{"/find", "viewer", (*page).find},
 }
 
-// filter is the part of the page's query that the API understands, with the cursor opened.
-func (p *page) filter(allowed ...string) string {
+// filter reads the part of the page's query that a list understands, with the cursor opened.
+func (p *page) filter(into any, allowed ...string) error {
 	q := url.Values{}
 	for _, name := range allowed {
 		if v := p.r.URL.Query().Get(name); v != "" {
@@ -82,5 +77,8 @@ func (p *page) filter(allowed ...string) string {
 		} // else the API says what is wrong with it
 		q.Set("cursor", c)
 	}
-	return query(q)
+	if bad, is := errors.AsType[*members.Error](members.Query(q, into)); is {
+		return fit(operate.BadParameter(bad.Member, bad.Problem))
+	}
+	return nil
 }

@@ -299,9 +299,9 @@ func TestSessionsOutliveAReload(t *testing.T) {
 	f, kept := newFake(), console.NewSessions()
 	v := visit(t, f, console.Config{Sessions: kept})
 	v.signIn("operator-token")
-	v.h = console.New(f, console.Config{Sessions: kept})
+	v.h = console.New(doorOf(f), console.Config{Sessions: kept})
 	v.page("/unknown")
-	v.h = console.New(f, console.Config{})
+	v.h = console.New(doorOf(f), console.Config{})
 	if res, _ := v.get("/unknown"); res.StatusCode != 303 {
 		t.Errorf("a session of another console is taken: %d", res.StatusCode)
 	}

@@ -22,7 +22,11 @@ type routesView struct {
 }
 
 // routes draws GET /routes.
-func (p *page) routes(doc *lists) error {
+func (p *page) routes() error {
+	doc, err := tidied(p.api.Routes(p.ctx()))
+	if err != nil {
+		return err
+	}
 	d := routesView{Rows: doc.Routes}
 	for i := range doc.Routes {
 		r := &doc.Routes[i]
@@ -49,10 +53,7 @@ func (p *page) routes(doc *lists) error {
 
 // policyOf fills in the rules of the route that the address names, or of the first.
 func (p *page) policyOf(d *routesView) error {
-	var doc struct {
-		Routes []admin.RouteDoc `json:"routes"`
-	}
-	err := p.get("/policy.json", &doc)
+	doc, err := tidied(p.api.Policy(p.ctx()))
 	if bad, is := errors.AsType[*problem](err); is {
 		d.NoPolicy = bad.Detail
 		return nil

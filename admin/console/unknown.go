@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -34,7 +33,11 @@ type group struct {
 }
 
 // unknown draws GET /unknown.
-func (p *page) unknown(doc *lists) error {
+func (p *page) unknown() error {
+	doc, err := tidied(p.api.Incidents(p.ctx(), operate.IncidentQuery{}))
+	if err != nil {
+		return err
+	}
 	q := p.r.URL.Query()
 	d := unknownView{Which: q.Get("which"), Counts: map[string]int{}}
 	open := strings.Split(q.Get("open"), ",")
@@ -154,8 +157,7 @@ func (p *page) loadOpen(all []group, most int) error {
 
 // load fetches the keys of an incident.
 func (p *page) load(g *group, most int) error {
-	var in operate.Incident
-	err := p.get(address("/api/v1/incidents/%s", g.ID)+"?keys="+strconv.Itoa(most), &in)
+	in, err := tidied(p.api.Incident(p.ctx(), g.ID, operate.Shown{Keys: most}))
 	if bad, is := errors.AsType[*problem](err); is && bad.Status == http.StatusNotFound {
 		return nil // it has ended meanwhile
 	}
@@ -192,8 +194,8 @@ func (p *page) ended(err error) error {
 }
 
 func (p *page) oneGroup() (group, error) {
-	var in operate.Incident
-	if err := p.get(address("/api/v1/incidents/%s", p.r.PathValue("incident")), &in); err != nil {
+	in, err := tidied(p.api.Incident(p.ctx(), p.r.PathValue("incident"), operate.Shown{}))
+	if err != nil {
 		return group{}, err
 	}
 	g := p.group(&in)

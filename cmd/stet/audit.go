@@ -68,7 +68,7 @@ func (c *auditListCmd) check(*world) error { return auditList.check(&c.printed) 
 func (c *auditListCmd) Run(w *world, a *api) error {
 	none := given(c.entries == (entries{}),
 		"no record was changed or revealed by an operator, nor changed by a background loop")
-	return auditList.print(w, a.Audit(c.query()), &c.paged, cmp.Or(none, "no entries match"))
+	return auditList.print(w, a.Trail(c.query()), &c.paged, cmp.Or(none, "no entries match"))
 }
 
 type auditExportCmd struct {
@@ -76,7 +76,7 @@ type auditExportCmd struct {
 	entries
 }
 
-func (c *auditExportCmd) Run(w *world, a *api) error { return export(w, a, a.Audit(c.query()).Raw()) }
+func (c *auditExportCmd) Run(w *world, a *api) error { return export(w, a, a.Trail(c.query()).Raw()) }
 
 type auditEraseCmd struct {
 	source
@@ -105,11 +105,11 @@ func (c *auditEraseCmd) Run(w *world, a *api) error {
 	if err := c.sure(w, "take out of the audit trail whom the entries "+what+" are about; this cannot be undone"); err != nil {
 		return err
 	}
-	n, err := a.Erase(w.ctx, e)
+	done, err := a.Erase(w.ctx, e)
 	if err != nil {
 		return a.told(err)
 	}
-	return c.done(w, n)
+	return c.done(w, done.Erased)
 }
 
 var auditList = listOf[operate.Entry]("entries", 9, "at who action id scope from to reason evidence notice job", nil)

@@ -140,7 +140,8 @@ func (n *night) look(ctx context.Context, at string) (*findings, error) {
 	defer c.Close()
 	f := &findings{}
 	err = await(ctx, func() bool {
-		all, err := c.Incidents(ctx, operate.IncidentQuery{})
+		list, err := c.Incidents(ctx, operate.IncidentQuery{})
+		all := list.Incidents
 		i := slices.IndexFunc(all, func(i operate.Incident) bool { return i.Cause == stet.CauseHolderGone })
 		if err != nil || i < 0 || all[i].Probes["missing"] < all[i].Count {
 			return false

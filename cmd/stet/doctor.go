@@ -128,10 +128,12 @@ func (p *patient) ask(ctx context.Context) error {
 		return err
 	}
 	defer a.close()
-	if p.routes, err = a.Routes(ctx); err != nil {
+	routes, err := a.Routes(ctx)
+	if err != nil {
 		return a.told(err)
 	}
-	s, err := a.Status(ctx)
+	p.routes = routes.Routes
+	s, err := a.Overview(ctx, false)
 	p.warnings, p.status = s.Warnings, s
 	return a.told(err)
 }

@@ -33,7 +33,7 @@ func (s *selected) job(w *world, a *api, c *confirmed, o operate.Order, lookAt s
 	}
 	o.Limit = s.Limit
 	for first := true; ; first = false {
-		n, err := a.Count(w.ctx, o.Selection)
+		n, err := a.Preview(w.ctx, o.Selection)
 		switch {
 		case !first && adminclient.Is(err, "not-found"): // nothing is left of the incident
 			return nil
@@ -61,7 +61,7 @@ func (s *selected) job(w *world, a *api, c *confirmed, o operate.Order, lookAt s
 		if err != nil {
 			return err
 		}
-		v := watch{w: w, a: a, id: job, json: c.JSON, lookAt: lookAt}
+		v := watch{w: w, a: a, id: job.Job, json: c.JSON, lookAt: lookAt}
 		if err := v.run(); err != nil || !n.More || v.last.Done == 0 || o.Limit > 0 && o.Limit <= v.last.Total {
 			return err
 		}

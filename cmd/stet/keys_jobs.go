@@ -78,7 +78,7 @@ type bulkStopCmd struct {
 }
 
 func (c *bulkStopCmd) Run(w *world, a *api) error {
-	j, err := a.StopJob(w.ctx, c.Job, c.Reason)
+	j, err := a.StopJob(w.ctx, c.Job, operate.Reason{Reason: c.Reason})
 	text := fmt.Sprintf("it stops now; a moment ago %d of %s were left", j.Left, plural(j.Total, "record"))
 	return c.told(w, j, text, noSuchJob(err))
 }

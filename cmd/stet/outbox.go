@@ -74,7 +74,7 @@ type outboxShowCmd struct {
 }
 
 func (c *outboxShowCmd) Run(w *world, a *api) error {
-	path := adminclient.MessagePath(c.ID) + given(c.Reveal, adminclient.Revealing(c.Reason))
+	path := adminclient.MessagePath(strconv.FormatInt(c.ID, 10)) + given(c.Reveal, adminclient.Revealing(c.Reason))
 	return noSuchMessage(errorOf(shown(w, a, path, c.JSON, showMessage)))
 }
 
@@ -107,10 +107,11 @@ type settleCmd struct {
 }
 
 func (c *settleCmd) Run(w *world, a *api, k *kong.Context) error {
-	how, seen := k.Selected().Name, operate.Settling{Reason: c.Reason, Version: operate.Version(c.IfVersion)}
+	id, how := strconv.FormatInt(c.ID, 10), k.Selected().Name
+	seen := operate.Settling{Reason: c.Reason, Version: operate.Version(c.IfVersion)}
 	if seen.Version == "" { // what changes while the operator reads the question is not what was meant
-		var m operate.Message
-		if err := a.Get(w.ctx, adminclient.MessagePath(c.ID), &m); err != nil {
+		m, err := a.Message(w.ctx, id)
+		if err != nil {
 			return noSuchMessage(err)
 		}
 		seen.Version = operate.Version(strconv.FormatInt(m.Version, 10))
@@ -118,8 +119,8 @@ func (c *settleCmd) Run(w *world, a *api, k *kong.Context) error {
 	if err := c.sure(w, fmt.Sprintf("%s message %d", how, c.ID)); err != nil {
 		return err
 	}
-	act := map[string]func(context.Context, int64, operate.Settling) error{"retry": a.Retry, "confirm": a.Confirm, "discard": a.Discard}
-	if err := act[how](w.ctx, c.ID, seen); err != nil {
+	act := map[string]func(context.Context, string, operate.Settling) (operate.Message, error){"retry": a.Retry, "confirm": a.Confirm, "discard": a.Discard}
+	if _, err := act[how](w.ctx, id, seen); err != nil {
 		return noSuchMessage(err)
 	}
 	return c.done(w, 1)

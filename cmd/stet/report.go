@@ -51,7 +51,7 @@ func (c *reportCmd) Run(w *world, a *api) error {
 }
 
 func (c *reportCmd) gather(ctx context.Context, a *api) (*report, error) {
-	s, err := a.StatusOfDay(ctx)
+	s, err := a.Overview(ctx, true)
 	if err != nil {
 		return nil, noFigures(a, err)
 	}
@@ -60,10 +60,12 @@ func (c *reportCmd) gather(ctx context.Context, a *api) (*report, error) {
 		Unread: s.Unread, Unknown: s.Unknown, Waiting: s.Waiting, Dead: s.Dead, Snoozed: s.Snoozed}
 	r.Requests = operate.Sum(s.Series, r.RequestsSince)
 	r.Duplicates = r.Requests.Duplicates()
-	if r.Routes, err = a.Routes(ctx); err != nil && !adminclient.Is(err, "not-found") { // a token of some scopes has none
+	routes, err := a.Routes(ctx)
+	if err != nil && !adminclient.Is(err, "not-found") { // a token of some scopes has none
 		return nil, err
 	}
-	for e, err := range a.Audit(operate.AuditQuery{Since: r.Since}).All(ctx) {
+	r.Routes = routes.Routes
+	for e, err := range a.Trail(operate.AuditQuery{Since: r.Since}).All(ctx) {
 		if err != nil {
 			return nil, err
 		}

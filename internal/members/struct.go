@@ -53,6 +53,26 @@ func Query(values url.Values, into any) error {
 	return nil
 }
 
+// Values are the fields of a struct that are not zero, as [Query] reads them: byte for byte, which JSON
+// does not keep. A key is in them in plain text.
+func Values(doc any) url.Values {
+	all, v := url.Values{}, reflect.ValueOf(doc)
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		member := v.FieldByIndex(f.Index)
+		switch at, instant := member.Interface().(time.Time); {
+		case name == "" || member.IsZero():
+		case instant:
+			all.Set(name, at.Format(time.RFC3339Nano))
+		case member.Kind() == reflect.String: // some hide themselves from fmt
+			all.Set(name, member.String())
+		default:
+			all.Set(name, fmt.Sprint(member))
+		}
+	}
+	return all
+}
+
 // parse sets a place to what a text says.
 func parse(text string, place any) (err error) {
 	switch place := place.(type) {
