@@ -95,6 +95,7 @@ func earliest(a, b time.Time) time.Time {
 
 // tally is what the unknown records that a caller may see amount to.
 type tally struct {
+	At time.Time // when the reading began
 	reconcile.Tally
 	Unknown   int
 	More      bool // there are further ones: all but Unknown and Oldest is of the latest
@@ -119,12 +120,14 @@ type IncidentQuery struct {
 type IncidentList struct {
 	Incidents []Incident `json:"incidents"`
 	More      bool       `json:"more"`
+	ReadAt    time.Time  `json:"read_at,omitzero"` // as in [Status]
 }
 
-// Incidents lists the groups of unknown records, without the records. It takes a viewer.
+// Incidents lists the groups of unknown records, without the records. Where ctx ends before they are
+// read, they are as they were read last. It takes a viewer.
 func (d *Desk) Incidents(ctx context.Context, q IncidentQuery) (IncidentList, error) {
 	all, err := d.unknowns(ctx, q)
-	return IncidentList{all.Incidents, all.More}, err
+	return IncidentList{all.Incidents, all.More, all.At.UTC()}, err
 }
 
 // Shown is how much of an incident is shown.

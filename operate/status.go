@@ -19,7 +19,8 @@ type Status struct {
 	Dead          int        `json:"dead_letters"`            // that are not snoozed
 	Snoozed       int        `json:"snoozed"`                 // dead letters, too
 	Waiting       int        `json:"waiting"`                 // for a probe, or for people
-	Unread        bool       `json:"unread,omitzero"`         // they could not be read, or listed: the counts say nothing
+	Unread        bool       `json:"unread,omitzero"`         // they could not be read, or listed, or are not read yet: the counts say nothing
+	ReadAt        time.Time  `json:"read_at,omitzero"`        // when they, the incidents and the outbox were read
 	More          bool       `json:"more,omitzero"`           // the counts are of the latest records, and lower bounds
 	Double        []Entry    `json:"double_effects"`          // keys that had their effect twice, and that no person has noted since: at most 100, the last first
 	Unstored      *Unstored  `json:"unstored,omitzero"`       // nil: the store has what this process knows
@@ -137,7 +138,8 @@ func (s *Series) since(since time.Time) int {
 
 // Overview says what needs a person, and how the parts are; the series are of an hour, or of a day.
 // Callers who are bound to scopes are told what is of those: no gateways, no rates, and no warnings,
-// which are of all. It takes a viewer.
+// which are of all. Where ctx ends before the unknown records are read, they are as they were read last,
+// and Unread if they were not. It takes a viewer.
 func (d *Desk) Overview(ctx context.Context, day bool) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -147,7 +149,7 @@ func (d *Desk) Overview(ctx context.Context, day bool) (Status, error) {
 	s.Store, s.Cache = d.health(ctx)
 	if err := d.attention(ctx, &s); err != nil {
 		s.OutboxUnread = c.Outbox != nil // they are read together
-		if s.Unread = true; s.Store.OK && err != unlisted {
+		if s.Unread = true; s.Store.OK && err != unlisted && err != notRead {
 			return s, err
 		}
 	}
@@ -236,6 +238,7 @@ func (d *Desk) attention(ctx context.Context, s *Status) error {
 	}
 	s.Unknown, s.Dead, s.Snoozed, s.Waiting, s.OldestUnknown = all.Unknown, all.Dead, all.Snoozed, all.Waiting, all.Oldest
 	s.OutboxDead, s.OutboxUnread, s.More = all.OutboxDead, all.OutboxUnread, all.More || all.OutboxMore
+	s.ReadAt = all.At.UTC()
 	s.Double, s.Incidents, s.Ended = some(all.Double), some(all.Incidents), some(all.Ended)
 	s.Incidents = s.Incidents[:min(len(s.Incidents), maxIncidents)]
 	return nil

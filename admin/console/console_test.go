@@ -425,7 +425,8 @@ func TestDegrades(t *testing.T) {
 		}
 	}
 	f.lacks, f.status = nil, 503
-	res, page := v.get("/unknown")
+	says(t, "unknown, not read", v.page("/unknown"), "<b>Not read yet</b>", `data-live="5"`, "!Nothing is unknown", `<span id="n-unknown" class="n n-unknown">?</span>`, `<span id="n-dead" class="n n-dead">?</span>`)
+	res, page := v.get("/keys")
 	if res.StatusCode != 503 || !strings.Contains(page, "store-unavailable") || !strings.Contains(page, "stet explain") {
 		t.Errorf("%d %s", res.StatusCode, page)
 	}

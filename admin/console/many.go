@@ -77,7 +77,7 @@ func (p *page) many() error {
 	if !known {
 		return noPage
 	}
-	g, err := p.oneGroup()
+	g, err := p.oneGroup(p.ctx())
 	if err != nil {
 		return p.ended(err)
 	}

@@ -20,7 +20,7 @@ type deadView struct {
 	NoOutbox string
 	Keys     int
 	Snoozed  int    // keys: those of them that are dead letters are on another page
-	Dead     int    // messages, of all pages
+	Dead     string // messages, of all pages
 	Next     string // of the dead messages
 }
 
@@ -42,7 +42,9 @@ func messageMark(m operate.Message) mark {
 
 // dead draws GET /dead.
 func (p *page) dead() error {
-	doc, err := tidied(p.api.Incidents(p.ctx(), operate.IncidentQuery{}))
+	ctx, cancel := p.glance()
+	defer cancel()
+	doc, err := tidied(p.api.Incidents(ctx, operate.IncidentQuery{}))
 	if err != nil {
 		return err
 	}
@@ -58,7 +60,7 @@ func (p *page) dead() error {
 		g.Mark, g.Open = marks["dead"], true
 		d.Groups = append(d.Groups, g)
 	}
-	if err := p.loadOpen(d.Groups, whole); err != nil {
+	if err := p.loadOpen(ctx, d.Groups, whole); err != nil {
 		return err
 	}
 	for i := range d.Groups {
@@ -68,10 +70,9 @@ func (p *page) dead() error {
 		return err
 	}
 	v := view{Live: 5, Status: p.status()}
-	if v.Status != nil && v.Status.OutboxDead != nil {
-		d.Dead = *v.Status.OutboxDead
-	}
-	v.Title, v.D = plural(d.Keys+d.Dead, "dead letter", "dead letters"), d
+	unread := v.Unread() || v.Status.OutboxUnread
+	d.Dead = v.count(unread, v.deadMessages())
+	v.Title, v.D = v.count(unread, d.Keys+v.deadMessages())+" dead letters", d
 	return p.render(http.StatusOK, "dead", v)
 }
 

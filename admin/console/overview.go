@@ -72,7 +72,9 @@ func (p *page) overview() error {
 	if p.Is("span", "day") {
 		d.Span = "day"
 	}
-	s, err := tidied(p.api.Overview(p.ctx(), d.Span == "day"))
+	ctx, cancel := p.glance()
+	defer cancel()
+	s, err := tidied(p.api.Overview(ctx, d.Span == "day"))
 	bad, is := errors.AsType[*problem](err)
 	switch {
 	case err == nil:

@@ -117,6 +117,18 @@ func (p *page) enter() (leave func(), err error) {
 
 func (p *page) ctx() context.Context { return p.r.Context() }
 
+// patience is how long a page waits for what is read of all unknown records. After that it is drawn
+// from what was read last, and says when that was, or that it is not read yet.
+const patience = 300 * time.Millisecond
+
+// oldAfter is from when on a page says how old such a reading is. A page reads itself every 5 s.
+const oldAfter = 10 * time.Second
+
+// glance is a context for readings of all unknown records.
+func (p *page) glance() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(p.ctx(), patience)
+}
+
 // page returns the handler of a page, or of a form, for those with a role. It finds out who asks:
 // some have to sign in first.
 func (h *console) page(role string, draw pageFunc) http.HandlerFunc {
@@ -224,7 +236,9 @@ func (p *page) write(status int, name string, v view) error {
 
 // status is what the frame of every page shows, or nil where the API does not say.
 func (p *page) status() *operate.Status {
-	s, err := tidied(p.api.Overview(p.ctx(), false))
+	ctx, cancel := p.glance()
+	defer cancel()
+	s, err := tidied(p.api.Overview(ctx, false))
 	if err != nil {
 		return nil
 	}
@@ -269,8 +283,26 @@ func (v view) known() *operate.Status { return cmp.Or(v.Status, &operate.Status{
 // Where is the name of the installation.
 func (v view) Where() string { return v.known().Title }
 
-// Open is how many unknown records wait for a person or a probe in sight.
-func (v view) Open() int { return v.known().Waiting }
+// Waiting is how many unknown records wait for a person or a probe, "?" where that was not read.
+func (v view) Waiting() string { return v.count(v.Unread(), v.known().Waiting) }
+
+// Unread reports whether it is not known how many unknown records there are.
+func (v view) Unread() bool { return v.Status == nil || v.Status.Unread }
+
+// Old reports whether what is shown of unknown records was read some time ago.
+func (v view) Old() bool {
+	return !v.Unread() && !v.Status.ReadAt.IsZero() && v.Now.Sub(v.Status.ReadAt) > oldAfter
+}
+
+func (v view) count(unread bool, n int) string {
+	switch {
+	case unread:
+		return "?"
+	case v.Status.More:
+		return number(n) + "+"
+	}
+	return number(n)
+}
 
 // TraceURL is the address of a trace, or empty.
 func (v view) TraceURL(id string) string {
@@ -280,10 +312,12 @@ func (v view) TraceURL(id string) string {
 	return strings.ReplaceAll(v.known().TraceURL, "{trace_id}", url.PathEscape(id))
 }
 
-// DeadLetters counts those of keys and of the outbox.
-func (v view) DeadLetters() int {
-	return v.known().Dead + *cmp.Or(v.known().OutboxDead, new(int))
+// DeadLetters counts those of keys and of the outbox, "?" where either was not read.
+func (v view) DeadLetters() string {
+	return v.count(v.Unread() || v.Status.OutboxUnread, v.known().Dead+v.deadMessages())
 }
+
+func (v view) deadMessages() int { return *cmp.Or(v.known().OutboxDead, new(int)) }
 
 // Gateways counts those that are ready, and those that have not ended.
 func (v view) Gateways() (n struct{ Ready, Known int }) {

@@ -231,7 +231,7 @@ func TestIncidentLeftAlone(t *testing.T) {
 func TestOverviewOfWhatIsNotRead(t *testing.T) {
 	f := newFake()
 	f.unread = true
-	says(t, "the overview", as(t, f, "viewer").page("/"), "could not be read", "!Nothing needs you", "!<b>None</b>", "<dt>Dead letters</dt><dd>?</dd>")
+	says(t, "the overview", as(t, f, "viewer").page("/"), "are not read yet", "!Nothing needs you", "!<b>None</b>", `<span id="n-unknown" class="n n-unknown">?</span>`, "<dd>? unknown, ? snoozed</dd>", "<dt>Dead letters</dt><dd>?</dd>")
 	f.unread, f.outboxUnread = false, true
 	says(t, "the overview without the outbox", as(t, f, "viewer").page("/"), "The outbox could not be read", "!Nothing needs you", "<dt>Dead letters</dt><dd>?</dd>")
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -18,6 +19,7 @@ type unknownView struct {
 	All    int // unknown records of all groups that wait
 	More   bool
 	Over   bool // the one incident that was asked for has ended
+	Unread bool // it is not known what is unknown
 }
 
 // group is an incident as a row, with its keys where it is open.
@@ -34,9 +36,11 @@ type group struct {
 
 // unknown draws GET /unknown.
 func (p *page) unknown() error {
-	doc, err := tidied(p.api.Incidents(p.ctx(), operate.IncidentQuery{}))
+	ctx, cancel := p.glance()
+	defer cancel()
+	doc, err := tidied(p.api.Incidents(ctx, operate.IncidentQuery{}))
 	if err != nil {
-		return err
+		return p.unread(err)
 	}
 	q := p.r.URL.Query()
 	d := unknownView{Which: q.Get("which"), Counts: map[string]int{}}
@@ -55,7 +59,7 @@ func (p *page) unknown() error {
 		g.Open = slices.ContainsFunc(open, in.Alike) || q.Get("open") == "" && len(d.Groups) == 0
 		d.Groups = append(d.Groups, g)
 	}
-	if err := p.loadOpen(d.Groups, glanced); err != nil {
+	if err := p.loadOpen(ctx, d.Groups, glanced); err != nil {
 		return err
 	}
 	title := plural(d.All, "unknown", "unknown")
@@ -141,14 +145,14 @@ const (
 )
 
 // loadOpen fetches the keys of the incidents that are open.
-func (p *page) loadOpen(all []group, most int) error {
+func (p *page) loadOpen(ctx context.Context, all []group, most int) error {
 	left := maxLoaded
 	for i := range all {
 		if !all[i].Open || left == 0 {
 			continue
 		}
 		left--
-		if err := p.load(&all[i], most); err != nil {
+		if err := p.load(ctx, &all[i], most); err != nil {
 			return err
 		}
 	}
@@ -156,8 +160,8 @@ func (p *page) loadOpen(all []group, most int) error {
 }
 
 // load fetches the keys of an incident.
-func (p *page) load(g *group, most int) error {
-	in, err := tidied(p.api.Incident(p.ctx(), g.ID, operate.Shown{Keys: most}))
+func (p *page) load(ctx context.Context, g *group, most int) error {
+	in, err := tidied(p.api.Incident(ctx, g.ID, operate.Shown{Keys: most}))
 	if bad, is := errors.AsType[*problem](err); is && bad.Status == http.StatusNotFound {
 		return nil // it has ended meanwhile
 	}
@@ -173,13 +177,23 @@ func (p *page) load(g *group, most int) error {
 
 // incident draws GET /unknown/{incident}: one incident, open.
 func (p *page) incident() error {
-	g, err := p.oneGroup()
+	ctx, cancel := p.glance()
+	defer cancel()
+	g, err := p.oneGroup(ctx)
 	if err != nil {
-		return p.ended(err)
+		return p.ended(p.unread(err))
 	}
 	d := unknownView{Groups: []group{g}, Which: "one", All: g.Count, More: g.More}
 	return p.render(http.StatusOK, "unknown", view{Name: "unknown", Title: plural(g.Count, "unknown", "unknown"),
 		Live: 5, D: d})
+}
+
+// unread draws that it is not known what is unknown, where err says so. The page reads itself again.
+func (p *page) unread(err error) error {
+	if bad, is := errors.AsType[*problem](err); !is || bad.Status != http.StatusServiceUnavailable {
+		return err
+	}
+	return p.render(http.StatusOK, "unknown", view{Name: "unknown", Title: "Unknown", Live: 5, D: unknownView{Unread: true}})
 }
 
 // ended draws that an incident is over, where err says so, which is another thing than that it was
@@ -193,8 +207,8 @@ func (p *page) ended(err error) error {
 		D: unknownView{Which: "one", Over: true}})
 }
 
-func (p *page) oneGroup() (group, error) {
-	in, err := tidied(p.api.Incident(p.ctx(), p.r.PathValue("incident"), operate.Shown{}))
+func (p *page) oneGroup(ctx context.Context) (group, error) {
+	in, err := tidied(p.api.Incident(ctx, p.r.PathValue("incident"), operate.Shown{}))
 	if err != nil {
 		return group{}, err
 	}
