@@ -26,8 +26,8 @@ var (
 // admit finds out who makes the call, by the Authorization that it shows. Its error says why the call
 // is refused.
 func (h *Handler) admit(c *call, shown string) error {
-	if !h.knownHost(c.Host) {
-		return operate.Forbidden("This Host is not served here: use localhost, an IP address, or a name that is configured.")
+	if err := h.knownHost(c.Host); err != nil {
+		return err
 	}
 	if len(h.conf.Tokens) == 0 && local(c.Request) {
 		for _, name := range ProxyHeaders {
@@ -55,7 +55,7 @@ func (h *Handler) admit(c *call, shown string) error {
 		c.header.Set("WWW-Authenticate", realm+`, error="invalid_token"`)
 		return wrongToken
 	}
-	c.who = operate.Caller{Name: t.Name, Role: t.Role, Scopes: t.Scopes}
+	c.who = t.caller()
 	return nil
 }
 
@@ -116,14 +116,14 @@ func address(r *http.Request) netip.Addr {
 }
 
 // knownHost refuses names that anybody could point at this address.
-func (h *Handler) knownHost(host string) bool {
+func (h *Handler) knownHost(host string) error {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if _, err := netip.ParseAddr(host); err == nil {
-		return true
-	}
 	is := func(name string) bool { return strings.EqualFold(name, host) }
-	return is("localhost") || slices.ContainsFunc(h.conf.Hosts, is)
+	if _, err := netip.ParseAddr(host); err == nil || is("localhost") || slices.ContainsFunc(h.conf.Hosts, is) {
+		return nil
+	}
+	return operate.Forbidden("This Host is not served here: use localhost, an IP address, or a name that is configured.")
 }

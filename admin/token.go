@@ -30,6 +30,11 @@ func NewToken(name, secret string, role operate.Role) Token {
 	return Token{Name: name, SHA256: sha256.Sum256([]byte(secret)), Role: role}
 }
 
+// caller is who shows the token.
+func (t *Token) caller() operate.Caller {
+	return operate.Caller{Name: t.Name, Role: t.Role, Scopes: t.Scopes}
+}
+
 // ParseTokens reads
 //
 //	{"NAME": {"sha256": "hex", "role": "viewer|operator|admin",

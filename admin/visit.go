@@ -2,8 +2,10 @@ package admin
 
 import (
 	"context"
+	"crypto/rand"
 	"net/http"
 	"slices"
+	"sync"
 
 	"github.com/stet-dev/stet/operate"
 )
@@ -33,17 +35,27 @@ type visit struct {
 
 var _ API = (*visit)(nil)
 
-// Enter lets the sender of a request in, by the rules of the API: by a token, or, where token is "",
-// by the request's Authorization, or, where there are no tokens, over loopback. The error says why
-// the caller is refused. The caller frees the memory of what the visit has read with leave, after it
-// has been used.
+// SignIn says whether a token is one of the API's; the error says why not. Who shows wrong ones is
+// slowed down.
+func (h *Handler) SignIn(r *http.Request, token string) error {
+	return h.admit(&call{Request: r, header: http.Header{}}, "Bearer "+token)
+}
+
+// Enter lets the sender of a request in, by the rules of the API: by a token that [Handler.SignIn] has
+// accepted, or, where token is "", by the request's Authorization, or, where there are no tokens, over
+// loopback. A token that was accepted once is never slowed down. The error says why the caller is
+// refused. The caller frees the memory of what was read with leave, after it has been used.
 func (h *Handler) Enter(r *http.Request, token string) (api API, leave func(), err error) {
 	c := &call{Request: r, header: http.Header{}, room: bodies.Hold(bodies.Owner("operators"))}
-	shown := r.Header.Get("Authorization")
-	if token != "" {
-		shown = "Bearer " + token
+	if token == "" || len(h.conf.Tokens) == 0 {
+		err = h.admit(c, r.Header.Get("Authorization"))
+	} else if err = h.knownHost(r.Host); err == nil {
+		t, right := h.match("Bearer " + token)
+		if c.who = t.caller(); !right {
+			err = wrongToken
+		}
 	}
-	if err := h.admit(c, shown); err != nil {
+	if err != nil {
 		return nil, func() {}, operate.ProblemOf(err)
 	}
 	return h.visit(c), func() {
@@ -53,6 +65,17 @@ func (h *Handler) Enter(r *http.Request, token string) (api API, leave func(), e
 		c.room.Free()
 	}, nil
 }
+
+// Secret is a secret that all processes with the same tokens share; without tokens, one of this
+// process. Who knows the hashes of the tokens can know it: it hides, and proves nothing.
+func (h *Handler) Secret() []byte {
+	if len(h.conf.Tokens) == 0 {
+		return ownSecret()
+	}
+	return sumOf(h.conf.Tokens)
+}
+
+var ownSecret = sync.OnceValue(func() []byte { return []byte(rand.Text()) })
 
 // visit is what the caller can do.
 func (h *Handler) visit(c *call) *visit { return &visit{h.service.For(c.who, c), h, c.who} }

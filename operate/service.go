@@ -72,7 +72,7 @@ type service struct {
 	conf     Config
 	log      *slog.Logger
 	settle   time.Duration
-	cursors  sealed.Cursors
+	cursors  sealed.Box
 	readings readings
 	sweeping chan struct{} // holds the one search that may walk the records
 }
@@ -84,7 +84,7 @@ func New(c Config) (*Service, error) {
 	}
 	cursors := sealed.New()
 	if len(c.CursorSecret) > 0 {
-		cursors = sealed.Shared(c.CursorSecret)
+		cursors = sealed.Shared(c.CursorSecret, "stet admin cursors")
 	}
 	return &Service{service{engine: c.Engine, conf: c, log: cmp.Or(c.Log, slog.New(slog.DiscardHandler)),
 		settle: cmp.Or(c.Settle, reconcile.DefaultSettle), cursors: cursors, sweeping: make(chan struct{}, 1)}}, nil

@@ -2,6 +2,9 @@ package console
 
 import (
 	"cmp"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/hex"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -9,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/internal/sealed"
 )
 
 // Config configures the console. The zero value works.
@@ -17,7 +21,7 @@ type Config struct {
 	// secrets. A key's page shows them to every viewer, as a line to run by hand. Without a
 	// ProbeURL there is no such line; ProbeMethod is GET where it is empty.
 	ProbeMethod, ProbeURL string
-	// Sessions are the users who have signed in. A process that makes another console when its
+	// Sessions are those that their users have ended. A process that makes another console when its
 	// configuration changes hands the same ones to both; nil means that the console has its own.
 	Sessions *Sessions
 	// Now is the clock of the pages, which say ages and instants by it; nil means [time.Now].
@@ -31,8 +35,12 @@ type Config struct {
 type Door interface {
 	// ServeHTTP answers requests that are not for a page: those of the API, and for metrics.
 	http.Handler
+	// SignIn says whether a token is one of the API's: see [admin.Handler.SignIn].
+	SignIn(r *http.Request, token string) error
 	// Enter lets the sender of a request in: see [admin.Handler.Enter].
 	Enter(r *http.Request, token string) (api admin.API, leave func(), err error)
+	// Secret is one of all processes with the same tokens: see [admin.Handler.Secret].
+	Secret() []byte
 }
 
 // console serves the pages behind one door.
@@ -41,6 +49,8 @@ type console struct {
 	door    Door
 	mux     *http.ServeMux // of pages and forms
 	assets  assets
+	box     sealed.Box // of what browsers keep
+	csrf    string     // in the forms of those who need no session; pages of other origins cannot read it
 	foreign *http.CrossOriginProtection
 }
 
@@ -52,8 +62,12 @@ func New(door Door, c Config) http.Handler {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	h := &console{Config: c, door: door, mux: http.NewServeMux(), assets: loadAssets(),
-		foreign: http.NewCrossOriginProtection()}
+	csrf, err := hkdf.Key(sha256.New, door.Secret(), nil, "stet console forms", 16)
+	if err != nil {
+		panic("console: " + err.Error()) // of another length
+	}
+	h := &console{Config: c, door: door, mux: http.NewServeMux(), assets: loadAssets(), csrf: hex.EncodeToString(csrf),
+		box: sealed.Shared(door.Secret(), "stet console"), foreign: http.NewCrossOriginProtection()}
 	h.mount()
 	return h
 }

@@ -25,3 +25,12 @@ func Tidied[D any](doc D) D {
 	doc, _ = tidied(doc, nil)
 	return doc
 }
+
+// EndSessions ends so many sessions, and returns how many of them are remembered.
+func EndSessions(n int) int {
+	s := NewSessions()
+	for range n {
+		s.end(newSession(""))
+	}
+	return len(s.all)
+}

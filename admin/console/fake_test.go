@@ -46,6 +46,13 @@ func (d door) Enter(r *http.Request, token string) (admin.API, func(), error) {
 	return adminclient.InProcess(d.Handler, r, token), func() {}, nil
 }
 
+func (d door) SignIn(r *http.Request, token string) error {
+	_, err := adminclient.InProcess(d.Handler, r, token).Whoami(r.Context())
+	return err
+}
+
+func (door) Secret() []byte { return []byte("a secret of tests") }
+
 func doorOf(h http.Handler) console.Door {
 	if d, is := h.(console.Door); is {
 		return d

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -189,22 +190,53 @@ func TestSessionsEnd(t *testing.T) {
 	})
 }
 
-// One user's sessions are bounded, and end no other user's.
-func TestSessionsAreBounded(t *testing.T) {
-	v := visit(t, newFake(), console.Config{})
-	v.signIn("viewer-token")
-	other := v.cookies["stet-console"]
-	v.signIn("operator-token")
-	first := v.cookies["stet-console"]
-	for range 50 {
-		v.signIn("operator-token")
+// A form that is sent after the end of its session is kept, sealed, while its user signs in, and sent
+// when the user has seen it. What another site has sent is not kept.
+func TestAFormOutlivesItsSession(t *testing.T) { // O13
+	f := newFake()
+	v := as(t, f, "operator")
+	typed := url.Values{"csrf": {"of the session"}, "to": {"ben <b>"}, "note": {"ticket 88123"}, "if_basis": {basis(4)}}
+	v.cookies = map[string]string{}
+	at := "/keys/" + cutID + "/hand"
+	res, page := v.send("POST", at, typed)
+	if says(t, "signing in", page, "What you sent is kept", "!88123"); res.StatusCode != http.StatusUnauthorized || len(f.changed()) > 0 {
+		t.Fatalf("%d, %q", res.StatusCode, f.changed())
 	}
-	for cookie, want := range map[string]int{v.cookies["stet-console"]: 200, first: 303, other: 200} {
-		v.cookies["stet-console"] = cookie
-		if res, _ := v.get("/unknown"); res.StatusCode != want {
-			t.Errorf("%d, want %d", res.StatusCode, want)
-		}
+	_, page = v.typeToken(page, url.Values{"token": {"wrong"}})
+	says(t, "a wrong token", page, "What you sent is kept", "No such token")
+	_, page = v.typeToken(page, url.Values{"token": {"operator-token"}})
+	says(t, "signed in", page, "<h1>Not sent yet</h1>", "ticket 88123", "<dd><bdi>ben &lt;b&gt;</bdi></dd>", "!<bdi>"+basis(4))
+	for _, p := range faults(page) {
+		t.Error(p)
 	}
+	if len(f.changed()) > 0 {
+		t.Errorf("it was sent before its user has seen it: %q", f.changed())
+	}
+	res, _ = v.submit(page, at, nil)
+	if got := f.changed(); res.StatusCode != 303 || len(got) != 1 || !strings.Contains(got[0], `"note":"ticket 88123"`) {
+		t.Errorf("%d, %q", res.StatusCode, got)
+	}
+	v.cookies = map[string]string{}
+	v.header.Set("Sec-Fetch-Site", "cross-site")
+	if res, page := v.send("POST", at, typed); res.StatusCode != 303 || strings.Contains(page, "kept") {
+		t.Errorf("of another site: %d %s", res.StatusCode, page)
+	}
+	v.header.Del("Sec-Fetch-Site")
+	long := url.Values{"note": {strings.Repeat("<", 60_000)}}
+	if res, _ := v.send("POST", at, long); res.StatusCode != 303 {
+		t.Errorf("one that is too long: %d", res.StatusCode)
+	}
+}
+
+// typeToken sends the form to sign in, as the page has it.
+func (v *visitor) typeToken(page string, typed url.Values) (*http.Response, string) {
+	v.t.Helper()
+	form := url.Values{}
+	for _, f := range formsOf(page) {
+		maps.Copy(form, f.fields)
+	}
+	maps.Copy(form, typed)
+	return v.send("POST", "/login", form)
 }
 
 // Where the API asks for no token, neither does the console. Its forms are guarded all the same.

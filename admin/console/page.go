@@ -47,8 +47,8 @@ type page struct {
 	r       *http.Request
 	Now     time.Time // when the page was drawn
 	Who     admin.Whoami
-	CSRF    string // is in every form that changes something
-	Session bool   // the user has signed in, and can leave
+	CSRF    string   // is in every form that changes something
+	session *session // nil: the user needed none
 }
 
 // view is what a template draws.
@@ -98,9 +98,9 @@ var noPage = &problem{Status: http.StatusNotFound, Code: "not-found", Title: "Th
 
 // newPage is a request whose user was not let in yet: see [page.enter].
 func (h *console) newPage(w http.ResponseWriter, r *http.Request) *page {
-	p := &page{console: h, w: w, r: r, Now: h.Now().UTC(), CSRF: h.Sessions.csrf}
-	if s := h.Sessions.of(r); s != nil {
-		p.token, p.CSRF, p.Session = s.token, s.csrf, true
+	p := &page{console: h, w: w, r: r, Now: h.Now().UTC(), CSRF: h.csrf}
+	if s := h.sessionOf(r); s != nil {
+		p.token, p.CSRF, p.session = s.Token, s.CSRF, s
 	}
 	return p
 }
@@ -138,13 +138,15 @@ func (h *console) page(role string, draw pageFunc) http.HandlerFunc {
 		defer leave()
 		switch bad, is := errors.AsType[*problem](err); {
 		case is && bad.Status == http.StatusUnauthorized:
-			h.Sessions.end(r) // its token has been taken back, or has expired
 			h.askToSignIn(w, r)
 			return
 		case err == nil && !p.May(role):
 			err = &problem{Status: http.StatusForbidden, Code: "forbidden", Title: "This takes the role " + role,
 				Detail: "You can read. Somebody with that role can do it."}
 		case err == nil:
+			if p.session != nil {
+				h.renew(w, r, p.session)
+			}
 			err = draw(p)
 		}
 		if err != nil {
@@ -333,6 +335,9 @@ func (p *page) Asset(file string) string { return p.console.assets[file] }
 // Day is the date, in full.
 func (p *page) Day() string { return p.Now.Format("Monday, 2 January 2006") }
 
+// Session reports whether the user has signed in, and can leave.
+func (p *page) Session() bool { return p.session != nil }
+
 // May reports whether the user has at least a role.
 func (p *page) May(role string) bool { return roles[p.Who.Role] >= roles[role] }
 
@@ -382,7 +387,7 @@ func (p *page) With(name, value string) string {
 
 // Next is the address of the next part of a list.
 func (p *page) Next(c string) string {
-	return p.With("cursor", p.console.Sessions.cursors.Seal(c, ""))
+	return p.With("cursor", p.console.box.Seal(c, asCursor))
 }
 
 // Is reports whether a parameter of the query has a value.

@@ -72,7 +72,7 @@ func (p *page) filter(into any, allowed ...string) error {
 		}
 	}
 	if c := p.r.URL.Query().Get("cursor"); c != "" {
-		if opened, ok := p.console.Sessions.cursors.Open(c, ""); ok {
+		if opened, ok := p.console.box.Open(c, asCursor); ok {
 			c = opened
 		} // else the API says what is wrong with it
 		q.Set("cursor", c)

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -294,15 +295,92 @@ func TestTheAPIsDoorIsTheConsoles(t *testing.T) {
 	}
 }
 
-// A reload of the configuration makes another console, and leaves those in who have signed in.
-func TestSessionsOutliveAReload(t *testing.T) {
-	f, kept := newFake(), console.NewSessions()
-	v := visit(t, f, console.Config{Sessions: kept})
+// A session outlives a restart of the process, and ends where its token is not taken any more, or
+// where its user has ended it. Of a session that another set of tokens has made nothing can be read.
+func TestSessionsOutliveARestart(t *testing.T) { // O13
+	e, err := stet.New(memstore.New(memstore.Config{}), stet.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := func(tokens ...admin.Token) *admin.Handler { return admin.New(e, admin.Config{Tokens: tokens}) }
+	otto, vera := admin.NewToken("otto", "operator-token", operate.Operator), admin.NewToken("vera", "viewer-token", operate.Viewer)
+	ended := console.NewSessions()
+	v := visit(t, start(otto, vera), console.Config{Sessions: ended})
 	v.signIn("operator-token")
-	v.h = console.New(doorOf(f), console.Config{Sessions: kept})
-	v.page("/unknown")
-	v.h = console.New(doorOf(f), console.Config{})
-	if res, _ := v.get("/unknown"); res.StatusCode != 303 {
-		t.Errorf("a session of another console is taken: %d", res.StatusCode)
+	v.page("/find")
+	for name, after := range map[string]struct {
+		door console.Door
+		conf console.Config
+		want int
+	}{
+		"a reload":              {start(vera, otto), console.Config{Sessions: ended}, 200},
+		"a restart":             {start(otto, vera), console.Config{}, 200},
+		"the token taken back":  {start(vera), console.Config{}, 303},
+		"another set of tokens": {start(otto, vera, admin.NewToken("new", "new-token", operate.Viewer)), console.Config{}, 303},
+	} {
+		v.h = console.New(after.door, after.conf)
+		if res, _ := v.get("/find"); res.StatusCode != after.want {
+			t.Errorf("after %s: %d", name, res.StatusCode)
+		}
+	}
+	v.h = console.New(start(otto, vera), console.Config{Sessions: ended})
+	stolen := v.cookies["stet-console"]
+	v.submit(v.page("/find"), "/logout", nil)
+	v.cookies["stet-console"] = stolen
+	v.h = console.New(start(otto, vera), console.Config{Sessions: ended})
+	if res, _ := v.get("/find"); res.StatusCode != 303 {
+		t.Errorf("after its user has ended it, and a reload: %d", res.StatusCode)
+	}
+	expired := otto
+	expired.Expires = time.Now().Add(-time.Second)
+	v = visit(t, start(otto, vera), console.Config{})
+	v.signIn("operator-token")
+	v.h = console.New(start(expired, vera), console.Config{})
+	if res, _ := v.get("/find"); res.StatusCode != 303 {
+		t.Errorf("after its token has expired: %d", res.StatusCode)
+	}
+}
+
+// Who guesses tokens does not shut out those at the same address who have signed in.
+func TestGuessesShutNoSessionOut(t *testing.T) { // O05
+	s := newShop(t, stet.Never)
+	v := as(t, s.api, "operator")
+	guesser := visit(t, s.api, console.Config{})
+	waits := false
+	for range 20 {
+		res := guesser.signIn("wrong")
+		waits = waits || res.StatusCode == http.StatusTooManyRequests
+	}
+	if !waits {
+		t.Error("guesses are not slowed down")
+	}
+	v.page("/keys")
+	if res := guesser.signIn("operator-token"); res.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("a right guess at the same address: %d", res.StatusCode)
+	}
+}
+
+// What a browser keeps shows nothing of the token, and nothing that was changed in it is taken.
+func TestCookiesAreSealed(t *testing.T) {
+	v := as(t, newFake(), "operator")
+	kept := v.cookies["stet-console"]
+	raw, err := base64.RawURLEncoding.DecodeString(kept)
+	if err != nil || strings.Contains(string(raw), "token") {
+		t.Errorf("%q, %v", raw, err)
+	}
+	for i := range raw {
+		raw[i] ^= 1
+		v.cookies["stet-console"] = base64.RawURLEncoding.EncodeToString(raw)
+		if res, _ := v.get("/find"); res.StatusCode != 303 {
+			t.Fatalf("a cookie of which byte %d was changed is taken: %d", i, res.StatusCode)
+		}
+		raw[i] ^= 1
+	}
+}
+
+// Of the sessions that were ended a bounded number is remembered.
+func TestEndedSessionsAreBounded(t *testing.T) {
+	if n := console.EndSessions(1_002); n != 1_000 {
+		t.Errorf("%d are remembered", n)
 	}
 }

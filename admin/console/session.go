@@ -2,49 +2,32 @@ package console
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/json"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/stet-dev/stet/internal/sealed"
 )
 
-// session is a user who has signed in. The token is kept in memory alone, and never sent back.
+// session is a user who has signed in. It is in the user's cookie alone, sealed: only processes with
+// the same tokens open it, restarted ones as well. The token in it is looked at with each request, so
+// that a session is worth nothing without it.
 type session struct {
-	user  string // whose token it is
-	token string
-	csrf  string
-	began time.Time
-	used  time.Time
+	ID    string `json:"id"`
+	Token string `json:"token"`
+	CSRF  string `json:"csrf"`
+	Began int64  `json:"began"` // seconds since 1970, as is Used
+	Used  int64  `json:"used"`
 }
 
-// Sessions are the users who have signed in at one process: a restart ends them all. A process that
-// makes a new console when its configuration changes hands the same Sessions to each of them. It is
-// safe for concurrent use.
-type Sessions struct {
-	mu  sync.Mutex
-	all map[[sha256.Size]byte]*session // by the hash of the id in the cookie
-
-	csrf    string // in the forms of those who need no session; pages of other origins cannot read it
-	cursors sealed.Cursors
-}
-
-// NewSessions returns Sessions without any user.
-func NewSessions() *Sessions {
-	return &Sessions{all: map[[sha256.Size]byte]*session{}, csrf: rand.Text(), cursors: sealed.New()}
-}
-
-// The bounds of sessions: their time without a request and their whole time, and how many are kept,
-// of one user and of all. Where there are too many, the one that was idle for longest ends.
+// The bounds of sessions: their time without a request and their whole time. A cookie says when its
+// session was used last, to renewEvery.
 const (
 	sessionIdle    = 12 * time.Hour
 	sessionLongest = 7 * 24 * time.Hour
-	maxSessions    = 1000
-	maxOfUser      = 50
+	renewEvery     = time.Minute
 )
 
 const (
@@ -54,77 +37,58 @@ const (
 	tickHeader = "Stet-Tick" // of requests that a page sends by itself
 )
 
-// begin starts a session for a user's token that the API has accepted.
-func (s *Sessions) begin(user, token string) (id string) {
-	id = rand.Text()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.endIdlest(maxOfUser, func(one *session) bool { return one.user == user })
-	s.endIdlest(maxSessions, func(*session) bool { return true })
-	now := time.Now()
-	s.all[sha256.Sum256([]byte(id))] = &session{user: user, token: token, csrf: rand.Text(), began: now, used: now}
-	return id
+// What is sealed opens as the same alone.
+const (
+	asSession = "session"
+	asCursor  = "cursor"
+	asForm    = "form"
+)
+
+// newSession is a session for a token that the API has accepted.
+func newSession(token string) *session {
+	now := time.Now().Unix()
+	return &session{ID: rand.Text(), Token: token, CSRF: rand.Text(), Began: now, Used: now}
 }
 
-// endIdlest makes room for one of at most so many sessions.
-func (s *Sessions) endIdlest(most int, among func(*session) bool) {
-	var idlest [sha256.Size]byte
-	var since time.Time
-	n := 0
-	for at, one := range s.all {
-		if !among(one) {
-			continue
-		}
-		if n++; since.IsZero() || one.used.Before(since) {
-			idlest, since = at, one.used
-		}
-	}
-	if n >= most {
-		delete(s.all, idlest)
-	}
-}
-
-// of returns the session that a request belongs to, or nil. Its time begins anew, except where a
-// page that is left open asks for itself.
-func (s *Sessions) of(r *http.Request) *session {
+// sessionOf returns the session that a request belongs to, or nil.
+func (h *console) sessionOf(r *http.Request) *session {
 	c, err := r.Cookie(nameFor(r))
 	if err != nil {
 		return nil
 	}
-	at := sha256.Sum256([]byte(c.Value))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	one, now := s.all[at], time.Now()
-	switch {
-	case one == nil:
-		return nil
-	case now.Sub(one.used) >= sessionIdle, now.Sub(one.began) >= sessionLongest:
-		delete(s.all, at)
+	var s session
+	text, opened := h.box.Open(c.Value, asSession)
+	if !opened || json.Unmarshal([]byte(text), &s) != nil || s.over() || h.Sessions.ended(s.ID) {
 		return nil
 	}
-	if r.Header.Get(tickHeader) == "" {
-		one.used = now
-	}
-	return &session{token: one.token, csrf: one.csrf}
+	return &s
 }
 
-// end ends the session that a request belongs to.
-func (s *Sessions) end(r *http.Request) {
-	if c, err := r.Cookie(nameFor(r)); err == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.all, sha256.Sum256([]byte(c.Value)))
+func (s *session) over() bool {
+	now := time.Now()
+	return now.Sub(time.Unix(s.Used, 0)) >= sessionIdle || now.Sub(time.Unix(s.Began, 0)) >= sessionLongest
+}
+
+// renew notes in the cookie that the session is used, except where a page that is left open asks for
+// itself.
+func (h *console) renew(w http.ResponseWriter, r *http.Request, s *session) {
+	now := time.Now()
+	if r.Header.Get(tickHeader) == "" && now.Sub(time.Unix(s.Used, 0)) >= renewEvery {
+		s.Used = now.Unix()
+		http.SetCookie(w, h.cookie(r, s))
 	}
 }
 
-// cookie holds the id of a session. It ends with the browser or with the session, and goes to no
-// request that a page of another site began.
-func cookie(r *http.Request, id string) *http.Cookie {
-	c := &http.Cookie{Name: nameFor(r), Value: id, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		Secure: r.TLS != nil}
-	if id == "" {
+// cookie holds a session, or, for nil, takes it away. It ends with the browser or with the session,
+// and goes to no request that a page of another site began.
+func (h *console) cookie(r *http.Request, s *session) *http.Cookie {
+	c := &http.Cookie{Name: nameFor(r), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil}
+	if s == nil {
 		c.MaxAge = -1
+		return c
 	}
+	text, _ := json.Marshal(s) // texts and numbers
+	c.Value = h.box.Seal(string(text), asSession)
 	return c
 }
 
@@ -143,3 +107,43 @@ func nameFor(r *http.Request) string {
 
 // same compares secrets.
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// Sessions are those that their users have ended before their time, at one process. A process that
+// makes a new console when its configuration changes hands the same Sessions to each of them. It is
+// safe for concurrent use. Another process, and this one after a restart, does not know of them: to
+// end all sessions of a token, take the token back.
+type Sessions struct {
+	mu  sync.Mutex
+	all map[string]time.Time // by id, when they would have ended by themselves
+}
+
+// NewSessions returns Sessions of which none has ended.
+func NewSessions() *Sessions { return &Sessions{all: map[string]time.Time{}} }
+
+// maxEnded is how many ended sessions are remembered. Beyond them, the one that would have ended
+// first is forgotten.
+const maxEnded = 1_000
+
+func (s *Sessions) ended(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, is := s.all[id]
+	return is
+}
+
+func (s *Sessions) end(one *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first, now := "", time.Now()
+	for id, until := range s.all {
+		if !now.Before(until) {
+			delete(s.all, id)
+		} else if first == "" || until.Before(s.all[first]) {
+			first = id
+		}
+	}
+	if len(s.all) >= maxEnded {
+		delete(s.all, first)
+	}
+	s.all[one.ID] = time.Unix(one.Began, 0).Add(sessionLongest)
+}

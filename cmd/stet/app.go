@@ -51,7 +51,7 @@ type app struct {
 	shown   certificates      // to clients
 	secure  certificates      // to operators
 	admins  exchanged         // serves operators
-	signed  *console.Sessions // operators who have signed in: a reload leaves them in
+	signed  *console.Sessions // that operators have ended: a reload does not forget them
 	waits   admin.Throttle    // of who shows wrong tokens: a reload ends none
 	notices exchanged         // takes notices, where they have a listener of their own
 	hook    *hookServer       // nil: none of its own

@@ -1,5 +1,6 @@
-// Package sealed makes cursors that only those can read who have made them. Those of some stores
-// have a key in them, which is in no address, and is not for everybody who may list records.
+// Package sealed makes texts that only those can read who have made them: cursors, which have a key
+// in them at some stores, and that is in no address and not for everybody who may list records; and
+// what a browser keeps for the console.
 package sealed
 
 import (
@@ -11,26 +12,27 @@ import (
 	"encoding/base64"
 )
 
-// Cursors encrypts cursors.
-type Cursors struct{ aead cipher.AEAD }
+// Box seals texts.
+type Box struct{ aead cipher.AEAD }
 
-// New returns Cursors with a key of their own, for as long as the process runs.
-func New() Cursors {
+// New returns a Box with a key of its own, for as long as the process runs.
+func New() Box {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails
 	return with(key)
 }
 
-// Shared returns Cursors that all processes open which have the same secret.
-func Shared(secret []byte) Cursors {
-	key, err := hkdf.Key(sha256.New, secret, nil, "stet admin cursors", 32)
+// Shared returns a Box that all processes have which have the same secret. Of one secret, each use has
+// another Box.
+func Shared(secret []byte, use string) Box {
+	key, err := hkdf.Key(sha256.New, secret, nil, use, 32)
 	if err != nil {
 		panic("sealed: " + err.Error()) // of another length
 	}
 	return with(key)
 }
 
-func with(key []byte) Cursors {
+func with(key []byte) Box {
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		panic("sealed: " + err.Error()) // of a key of another length
@@ -39,20 +41,20 @@ func with(key []byte) Cursors {
 	if err != nil {
 		panic("sealed: " + err.Error()) // of another block size
 	}
-	return Cursors{aead}
+	return Box{aead}
 }
 
-// Seal encrypts a cursor, which opens for the same who alone.
-func (c Cursors) Seal(cursor, who string) string {
-	return base64.RawURLEncoding.EncodeToString(c.aead.Seal(nil, nil, []byte(cursor), []byte(who)))
+// Seal encrypts a text, which opens as the same alone, such as for whom it is.
+func (b Box) Seal(text, as string) string {
+	return base64.RawURLEncoding.EncodeToString(b.aead.Seal(nil, nil, []byte(text), []byte(as)))
 }
 
-// Open is the inverse of Seal. ok is false for what was not sealed here, or not for who.
-func (c Cursors) Open(text, who string) (cursor string, ok bool) {
-	box, err := base64.RawURLEncoding.DecodeString(text)
+// Open is the inverse of Seal. ok is false for what was not sealed here, or not as that.
+func (b Box) Open(sealed, as string) (text string, ok bool) {
+	box, err := base64.RawURLEncoding.DecodeString(sealed)
 	if err != nil {
 		return "", false
 	}
-	plain, err := c.aead.Open(nil, nil, box, []byte(who))
+	plain, err := b.aead.Open(nil, nil, box, []byte(as))
 	return string(plain), err == nil
 }
