@@ -181,8 +181,8 @@ func reach(ctx context.Context, server string, own ...listener) error {
 	return nil
 }
 
-// current looks whether clients accept a listener's certificate at this time, and until when. Without
-// TLS it has none.
+// current looks whether clients accept a listener's certificate at this time, and until when.
+// Without TLS it has none.
 func current(t *config.TLS) (until time.Time, err error) {
 	if t == nil {
 		return until, nil

@@ -385,8 +385,8 @@ func lookAtRoutes(_ context.Context, p *patient) (found []string) {
 	return found
 }
 
-// lookForOpenDoors looks for settings that let a request run unprotected where it cannot be guarded,
-// or has no key. A PUT or DELETE that is sent twice has its effect once: those need no key.
+// lookForOpenDoors looks for settings that let a request run unprotected where it cannot be
+// guarded, or has no key. A PUT or DELETE that is sent twice has its effect once, and needs none.
 func lookForOpenDoors(_ context.Context, p *patient) (found []string) {
 	unkeyed := func(c *config.Policy, methods ...string) bool {
 		return slices.ContainsFunc(methods, func(m string) bool {
