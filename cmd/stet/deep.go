@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,9 @@ func deep(ctx context.Context, conf *config.Config) error {
 	}
 	status := exitFindings
 	store, err := opened(ctx, conf)
+	if errors.Is(err, errBehind) {
+		err = nil
+	}
 	if store != nil {
 		if beyond, ok := errors.AsType[config.Errors](fits(conf, store)); ok {
 			found = append(found, beyond...)
@@ -46,9 +50,9 @@ func deep(ctx context.Context, conf *config.Config) error {
 	if exitOf(err) == exitUnreachable {
 		status = exitUnreachable
 	}
-	fail("upstream", reach(ctx, conf.Upstream))
-	fail("tls.cert_file", current(conf.TLS))
-	fail("admin.tls.cert_file", current(conf.Admin.TLS))
+	fail("upstream", reach(ctx, conf.Upstream, listeners(conf)...))
+	fail("tls.cert_file", errorOf(current(conf.TLS)))
+	fail("admin.tls.cert_file", errorOf(current(conf.Admin.TLS)))
 	if found := found.Err(); found != nil {
 		return &statusError{status, found}
 	}
@@ -63,8 +67,11 @@ func oneLine(err error) string {
 	return strings.Join(strings.Fields(err.Error()), " ")
 }
 
-// opened is the store as a gateway opens it, with its layers; nil if a gateway would make it, or
-// bring it up to date: then it is fine as it is.
+// errBehind is of a store that cannot be looked at yet, and is fine as it is.
+var errBehind = errors.New("the store has the tables of an older version, which a gateway brings up to date when it starts")
+
+// opened is the store as a gateway opens it, with its layers; nil if a gateway would make it. The
+// error is errBehind if a gateway would bring it up to date.
 func opened(ctx context.Context, conf *config.Config) (*dsn.Opened, error) {
 	l, err := storeLayers(conf)
 	if err != nil {
@@ -78,8 +85,11 @@ func opened(ctx context.Context, conf *config.Config) (*dsn.Opened, error) {
 		}
 	}
 	if d.Dialect() == sqlstore.SQLite {
-		if old, err := behind(ctx, d); old || err != nil {
+		switch old, err := behind(ctx, d); {
+		case err != nil:
 			return nil, err
+		case old:
+			return nil, errBehind
 		}
 	}
 	return l.Open(ctx, use)
@@ -108,11 +118,32 @@ func storeLayers(conf *config.Config) (layers.Layers, error) {
 	return l, err
 }
 
-// reach connects to the upstream, and for https looks at its certificate.
-func reach(ctx context.Context, upstream string) error {
+// listener is an address that a gateway listens at, and the setting that names it.
+type listener struct{ path, at string }
+
+// listeners are those of a configuration.
+func listeners(conf *config.Config) []listener {
+	all := []listener{{"listen", conf.Listen}, {"admin.listen", conf.Admin.Listen},
+		{"reconcile.webhook.listen", conf.Reconcile.Webhook.Listen}}
+	return slices.DeleteFunc(all, func(l listener) bool { return l.at == "" })
+}
+
+// collide reports whether two addresses to listen at are one. Port 0 is a free one each time.
+func collide(a, b string) bool {
+	at, errAt := net.ResolveTCPAddr("tcp", a)
+	other, errOther := net.ResolveTCPAddr("tcp", b)
+	if errAt != nil || errOther != nil || at.Port != other.Port || at.Port == 0 {
+		return false
+	}
+	every := func(ip net.IP) bool { return len(ip) == 0 || ip.IsUnspecified() }
+	return every(at.IP) || every(other.IP) || at.IP.Equal(other.IP)
+}
+
+// reach connects to a server, and for https looks at its certificate. It must not be one of own.
+func reach(ctx context.Context, server string, own ...listener) error {
 	ctx, cancel := context.WithTimeout(ctx, deepPatience)
 	defer cancel()
-	u, err := url.Parse(upstream)
+	u, err := url.Parse(server)
 	if err != nil {
 		return err // checked before
 	}
@@ -125,6 +156,14 @@ func reach(ctx context.Context, upstream string) error {
 		return fmt.Errorf("%s cannot be reached: %w; is the API up, and is this its address?", address, err)
 	}
 	defer func() { _ = conn.Close() }()
+	here, there := conn.LocalAddr().(*net.TCPAddr), conn.RemoteAddr().(*net.TCPAddr)
+	if there.IP.IsLoopback() || there.IP.Equal(here.IP) { // it is on this machine
+		for _, l := range own {
+			if collide(l.at, there.String()) {
+				return fmt.Errorf("%s is this gateway itself (%s): give the API's own address", address, l.path)
+			}
+		}
+	}
 	if u.Scheme != "https" {
 		return nil
 	}
@@ -142,20 +181,22 @@ func reach(ctx context.Context, upstream string) error {
 	return nil
 }
 
-// current looks whether clients accept a listener's certificate at this time. Without TLS it has
-// none.
-func current(t *config.TLS) error {
+// current looks whether clients accept a listener's certificate at this time, and until when.
+// Without TLS it has none.
+func current(t *config.TLS) (until time.Time, err error) {
 	if t == nil {
-		return nil
+		return until, nil
 	}
 	pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-	switch now := time.Now(); {
-	case err != nil:
-		return err // checked before
-	case now.After(pair.Leaf.NotAfter):
-		return fmt.Errorf("the certificate ended on %s: renew it", instant(pair.Leaf.NotAfter))
-	case now.Before(pair.Leaf.NotBefore):
-		return fmt.Errorf("the certificate begins on %s: clients refuse it until then", instant(pair.Leaf.NotBefore))
+	if err != nil {
+		return until, err // checked before
 	}
-	return nil
+	until = pair.Leaf.NotAfter
+	switch now := time.Now(); {
+	case now.After(until):
+		err = fmt.Errorf("the certificate ended on %s: renew it", instant(until))
+	case now.Before(pair.Leaf.NotBefore):
+		err = fmt.Errorf("the certificate begins on %s: clients refuse it until then", instant(pair.Leaf.NotBefore))
+	}
+	return until, err
 }

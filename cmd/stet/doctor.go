@@ -35,6 +35,40 @@ type patient struct {
 	routes   []operate.RouteFigures // of the gateway that runs
 	warnings []operate.Warning      // likewise
 	status   operate.Status         // likewise
+	unasked  error                  // why the gateway was not asked
+
+	word   string            // of the check that looks
+	unseen []operate.Warning // what checks could not look at
+}
+
+// cannot notes that the check could not look, and what to do about it.
+func (p *patient) cannot(text, todo string) {
+	p.unseen = append(p.unseen, operate.Warning{Code: p.word, Text: text, Mend: todo})
+}
+
+// lacksStore reports that there is no store to look at. In one that a gateway would make there is
+// nothing to see; of any other, it is noted that it was not seen.
+func (p *patient) lacksStore() bool {
+	if p.failed != nil {
+		p.cannot("the store could not be opened", "See what is said of store or durability, and look again.")
+	}
+	return p.store == nil
+}
+
+// lacksGateway reports that the gateway could not be asked, and notes it.
+func (p *patient) lacksGateway() bool {
+	if p.unasked != nil {
+		p.cannot("the running gateway was not asked: "+oneLine(p.unasked),
+			"Look again while it runs, from where its admin address can be reached.")
+	}
+	return p.unasked != nil
+}
+
+// refused notes what keeps a check from looking, and is a mistake of the configuration.
+func (p *patient) refused(err error) {
+	if err != nil {
+		p.cannot(oneLine(err), "Mend what stet config check says, and look again.")
+	}
 }
 
 // wholePatience is how long it may take to read all of a store.
@@ -44,16 +78,17 @@ const wholePatience = 6 * time.Hour
 const damage = "damage"
 
 // checks are what the doctor looks for, by the words that stet explain knows. Each returns what it
-// found, a sentence for each.
+// found, a sentence for each, and tells the patient what it could not look at.
 var checks = []struct {
 	word string
 	look func(ctx context.Context, p *patient) []string
 }{
 	{"store", lookAtStore}, {"durability", lookAtDurability}, {"clock", lookAtClock}, {"pooler", lookForPooler},
 	{"encryption", lookAtEncryption}, {"retention", lookAtRetention}, {"body-limits", lookAtLimits},
-	{"unprotected-routes", lookAtRoutes},
+	{"unprotected-routes", lookAtRoutes}, {"fail-open", lookForOpenDoors},
 	{"double-effect", lookForDoubleEffects}, {"unstored", lookAtUnstored},
-	{"single-tenant", lookAtScope}, {"tokens", lookAtTokens}, {"files", lookAtFiles}, {"upstream", lookAtUpstream},
+	{"single-tenant", lookAtScope}, {"trusted-proxies", lookAtProxies}, {"tokens", lookAtTokens}, {"pepper", lookAtPepper},
+	{"files", lookAtFiles}, {"listen", lookAtListeners}, {"upstream", lookAtUpstream}, {"probe", lookAtProbe},
 	{"certificate", lookAtCertificate}, {damage, lookForDamage},
 }
 
@@ -68,48 +103,66 @@ func (c *doctorCmd) Run(w *world, conf *config.Config) error {
 	if p.store, p.failed = opened(ctx, conf); p.store != nil {
 		defer func() { _ = p.store.Close() }()
 	}
-	if err := p.ask(ctx); err != nil {
-		fmt.Fprintln(w.stderr, "stet: the running gateway was not asked:", visible(oneLine(err)))
-	}
+	p.unasked = p.ask(ctx)
 	var words []string
 	findings := []operate.Warning{}
 	for _, check := range checks {
 		if check.word == damage && !c.Deep {
 			continue
 		}
-		words = append(words, check.word)
+		words, p.word = append(words, check.word), check.word
 		for _, text := range check.look(ctx, p) {
 			findings = append(findings, warned(check.word, text))
 		}
 	}
 	for _, f := range p.warnings {
-		if !slices.ContainsFunc(findings, func(other operate.Warning) bool { return other.Code == f.Code }) {
+		if !names(findings, f.Code) {
 			findings = append(findings, f)
 		}
 	}
-	c.print(w, words, findings)
+	// What a check has found counts, also if it could not look at everything.
+	unseen := slices.DeleteFunc(p.unseen, func(f operate.Warning) bool { return names(findings, f.Code) })
+	if err := c.print(w, words, findings, unseen); err != nil {
+		return err
+	}
 	switch {
-	case p.failed != nil && exitOf(p.failed) == exitUnreachable:
-		return failf(exitUnreachable, "the store does not answer; %s", some(len(findings), "finding"))
 	case len(findings) > 0:
 		return failf(exitFindings, "%s; stet explain WORD says more of each", some(len(findings), "finding"))
+	case len(unseen) > 0:
+		return failf(exitUnreachable, "nothing was found, and not everything could be looked at")
 	}
 	return nil
 }
 
-func (c *doctorCmd) print(w *world, words []string, findings []operate.Warning) {
+// names reports whether some of the warnings are of a check.
+func names(all []operate.Warning, check string) bool {
+	return slices.ContainsFunc(all, func(f operate.Warning) bool { return f.Code == check })
+}
+
+// codes is of how many checks the warnings are.
+func codes(all []operate.Warning) int {
+	return len(slices.Compact(slices.Sorted(slices.Values(each(all, func(f *operate.Warning) string { return f.Code })))))
+}
+
+// print says of each check what it found, or why it could not look, or that all is fine.
+func (c *doctorCmd) print(w *world, words []string, findings, unseen []operate.Warning) error {
+	looked := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return names(unseen, word) })
 	if c.JSON {
-		_ = writeJSON(w.stdout, map[string]any{"looked_at": words, "findings": findings})
-		return
+		return writeJSON(w.stdout, map[string]any{"looked_at": looked, "findings": findings,
+			"not_looked_at": append([]operate.Warning{}, unseen...)})
 	}
-	for _, word := range words {
-		if !slices.ContainsFunc(findings, func(f operate.Warning) bool { return f.Code == word }) {
-			fmt.Fprintf(w.stdout, "ok     %s\n", word)
+	fine := slices.DeleteFunc(slices.Clone(looked), func(word string) bool { return names(findings, word) })
+	for _, word := range fine {
+		fmt.Fprintf(w.stdout, "ok          %s\n", word)
+	}
+	told := func(label string, all []operate.Warning) {
+		for _, f := range all {
+			fmt.Fprintf(w.stdout, "%-10s  %s: %s\n            → %s\n", label, visible(f.Code), visible(f.Text), visible(f.Mend))
 		}
 	}
-	for _, f := range findings {
-		fmt.Fprintf(w.stdout, "found  %s: %s\n       → %s\n", visible(f.Code), visible(f.Text), visible(f.Mend))
-	}
+	told("not looked", unseen)
+	told("found", findings)
+	return w.printf("%d found, %d fine, %d not looked\n", codes(findings), len(fine), codes(unseen))
 }
 
 // askedFor is how long a gateway may take to say what it knows.
@@ -145,43 +198,68 @@ func sentences(all ...string) []string {
 
 // lookAtStore also proves by a write that it can be used, as a gateway does at its start.
 func lookAtStore(ctx context.Context, p *patient) []string {
-	found := sentences(given(!errors.Is(p.failed, stet.ErrVolatile), oneLine(p.failed)))
-	if p.store == nil || !persistent(p.conf) {
-		return found
+	err := p.failed
+	if errors.Is(err, stet.ErrVolatile) {
+		return nil // which durability finds
 	}
-	if err := usableAsConfigured(ctx, p.conf, p.store); err != nil {
-		found = append(found, oneLine(err))
+	if p.store != nil && persistent(p.conf) {
+		err = usableAsConfigured(ctx, p.conf, p.store)
 	}
-	return found
+	switch {
+	case errors.Is(err, errBehind):
+		p.cannot(oneLine(err), "Start the gateway, and look again.")
+		return nil
+	case err != nil && exitOf(err) == exitUnreachable:
+		p.cannot(oneLine(err), "See that it is there and that store.dsn is its address, and look again.")
+		return nil
+	}
+	return sentences(oneLine(err))
 }
 
 func lookAtDurability(ctx context.Context, p *patient) (found []string) {
-	found = sentences(given(errors.Is(p.failed, stet.ErrVolatile), oneLine(p.failed)),
-		given(!persistent(p.conf), "the records are in the gateway's memory: a restart forgets every key"))
-	if p.store == nil {
+	if errors.Is(p.failed, stet.ErrVolatile) {
+		return sentences(oneLine(p.failed))
+	}
+	found = sentences(given(!persistent(p.conf), "the records are in the gateway's memory: a restart forgets every key"))
+	if p.lacksStore() {
 		return found
 	}
 	found = append(found, p.store.Warnings...)
 	if c, ok := stet.As[stet.Checker](p.store.Store); ok && len(p.store.Warnings) == 0 {
-		if err := c.Check(ctx); errors.Is(err, stet.ErrVolatile) {
+		switch err := c.Check(ctx); {
+		case errors.Is(err, stet.ErrVolatile):
 			found = append(found, oneLine(err))
+		case err != nil:
+			p.cannot("the settings of the store's server could not be read: "+oneLine(err), "Look again when it answers.")
 		}
 	}
 	return found
 }
 
-// lookForDamage reads all of the store (S06).
+// lookForDamage reads all of the store (S06). It opens it anew, without its layers: the one that
+// seals records hides what it does not seal.
 func lookForDamage(ctx context.Context, p *patient) []string {
-	if p.store == nil {
+	if p.lacksStore() {
 		return nil
 	}
+	plain, err := p.dsn().Open(ctx, dsn.Look)
+	if err != nil {
+		p.cannot(oneLine(err), "Look again when it can be opened.")
+		return nil
+	}
+	defer func() { _ = plain.Close() }()
 	v, ok := stet.As[interface {
 		Verify(ctx context.Context) ([]string, error)
-	}](p.store.Store)
+	}](plain.Store)
 	if !ok {
+		p.cannot("stet cannot read all of a store of this kind", "Look at what its server says of its files.")
 		return nil
 	}
 	found, err := v.Verify(ctx)
+	if err != nil && exitOf(err) == exitUnreachable {
+		p.cannot("the store was not read to its end: "+oneLine(err), "Look again when it answers.")
+		return found
+	}
 	return append(found, sentences(oneLine(err))...)
 }
 
@@ -189,34 +267,52 @@ func lookForDamage(ctx context.Context, p *patient) []string {
 const maxSkew = 2 * time.Second
 
 // lookAtClock compares this machine's clock with the store's, as the newest record was read by it.
-// Of a store without records nothing is known.
+// A store on this machine has no other clock.
 func lookAtClock(ctx context.Context, p *patient) []string {
-	if p.store == nil {
+	if p.lacksStore() {
 		return nil
 	}
 	l, ok := stet.As[stet.Lister](p.store.Store)
 	if !ok {
 		return nil
 	}
-	before := time.Now()
-	heads, _, err := l.List(ctx, stet.Query{Limit: 1})
-	if err != nil || len(heads) == 0 {
-		return nil
+	for _, scope := range []stet.Scope{"", stet.OwnScope} { // a gateway that runs has a record of its own
+		before := time.Now()
+		heads, _, err := l.List(ctx, stet.Query{Scope: scope, Limit: 1})
+		if err != nil {
+			p.cannot("the records could not be listed: "+oneLine(err), "Look again when the store answers.")
+			return nil
+		}
+		if len(heads) == 0 {
+			continue
+		}
+		there, after := heads[0].AsOf, time.Now()
+		apart := max(before.Sub(there), there.Sub(after))
+		return sentences(given(apart > maxSkew,
+			fmt.Sprintf("the store's clock and this machine's are %s apart", apart.Truncate(time.Millisecond))))
 	}
-	there, after := heads[0].AsOf, time.Now()
-	apart := max(before.Sub(there), there.Sub(after))
-	return sentences(given(apart > maxSkew,
-		fmt.Sprintf("the store's clock and this machine's are %s apart", apart.Truncate(time.Millisecond))))
+	if p.dsn().Shared() {
+		p.cannot("the store has no record by which its clock could be read", "Look again after the first request.")
+	}
+	return nil
+}
+
+// dsn is the store's address.
+func (p *patient) dsn() dsn.DSN {
+	d, _ := dsn.Parse(p.conf.Store.DSN) // checked before
+	return d
 }
 
 func lookForPooler(ctx context.Context, p *patient) []string {
-	if p.store == nil || p.store.Dialect != sqlstore.Postgres || p.conf.Store.ListenDSN != "" {
+	if p.dsn().Dialect() != sqlstore.Postgres || p.conf.Store.ListenDSN != "" || p.lacksStore() {
 		return nil
 	}
-	if pooled, err := dsn.Pooled(ctx, p.store.DB); err != nil || !pooled {
-		return nil
+	pooled, err := dsn.Pooled(ctx, p.store.DB)
+	if err != nil {
+		p.cannot("the server was not asked who it is: "+oneLine(err), "Look again when it answers.")
 	}
-	return []string{p.at("store.listen_dsn", "Postgres is behind a pooler, and listen_dsn is not set")}
+	return sentences(given(pooled && err == nil,
+		p.at("store.listen_dsn", "Postgres is behind a pooler, and listen_dsn is not set")))
 }
 
 func lookAtEncryption(_ context.Context, p *patient) []string {
@@ -249,7 +345,7 @@ func lookAtRetention(_ context.Context, p *patient) (found []string) {
 }
 
 func lookAtLimits(_ context.Context, p *patient) (found []string) {
-	if p.store != nil {
+	if !p.lacksStore() {
 		beyond, _ := errors.AsType[config.Errors](fits(p.conf, p.store))
 		for _, e := range beyond {
 			found = append(found, p.at(e.Path, "%s", e.Text))
@@ -281,6 +377,7 @@ func lookAtRoutes(_ context.Context, p *patient) (found []string) {
 			found = append(found, p.at(fmt.Sprintf("routes[%d].mode", i), "%s is %s", r.Match, r.Mode))
 		}
 	}
+	p.lacksGateway()
 	for _, r := range p.routes {
 		if r.Unprotected > 0 {
 			found = append(found, fmt.Sprintf("%s: %s that change state ran without protection, as the gateway counts",
@@ -290,23 +387,72 @@ func lookAtRoutes(_ context.Context, p *patient) (found []string) {
 	return found
 }
 
+// lookForOpenDoors looks for settings that let a request run unprotected where it cannot be
+// guarded, or has no key. A PUT or DELETE that is sent twice has its effect once, and needs none.
+func lookForOpenDoors(_ context.Context, p *patient) (found []string) {
+	unkeyed := func(c *config.Policy, methods ...string) bool {
+		return slices.ContainsFunc(methods, func(m string) bool {
+			return slices.Contains(c.EnabledMethods, m) && !slices.Contains(c.RequiredMethods, m)
+		})
+	}
+	own := &p.conf.Policy
+	p.policies(func(path string, c *config.Policy) {
+		if c.FailMode == "open" && (path == "policy" || own.FailMode != "open") {
+			found = append(found, p.at(path+".fail_mode", "requests run unprotected while the store does not answer"))
+		}
+	})
+	if unkeyed(own, http.MethodPost, http.MethodPatch) {
+		found = append(found, p.at("policy.required_methods", "a POST or PATCH without a key runs unprotected"))
+	}
+	for i := range p.conf.Routes {
+		r, path := &p.conf.Routes[i], fmt.Sprintf("routes[%d]", i)
+		methods := []string{http.MethodPost, http.MethodPatch}
+		if method, _, named := strings.Cut(r.Match, " "); named {
+			methods = slices.DeleteFunc(methods, func(m string) bool { return m != method })
+		}
+		switch {
+		case r.Mode == "optional" && len(methods) > 0:
+			found = append(found, p.at(path+".mode", "%s is optional: a request without a key runs unprotected", r.Match))
+		case r.Mode == "" && unkeyed(&r.Policy, methods...) && !slices.Equal(r.Policy.RequiredMethods, own.RequiredMethods):
+			found = append(found, p.at(path+".policy.required_methods", "%s: a request without a key runs unprotected", r.Match))
+		}
+	}
+	return found
+}
+
+func lookAtProxies(_ context.Context, p *patient) (found []string) {
+	for i, s := range p.conf.TrustedProxies {
+		if strings.HasSuffix(s, "/0") {
+			found = append(found, p.at(fmt.Sprintf("trusted_proxies[%d]", i),
+				"%s is everyone: each client makes up its own address in X-Forwarded-For", s))
+		}
+	}
+	return found
+}
+
 func lookAtScope(_ context.Context, p *patient) []string {
 	return sentences(given(p.conf.Unscoped(), "no scope is set: all callers share one bucket of keys"))
 }
 
-// lookForDoubleEffects asks the store, which knows those of all gateways.
+// lookForDoubleEffects asks the store, which knows those of all gateways. One in memory is in its
+// gateway.
 func lookForDoubleEffects(ctx context.Context, p *patient) (found []string) {
-	if p.store == nil {
+	if !p.dsn().Persistent() {
+		p.lacksGateway()
+		return sentences(doubles(p.status.Double))
+	}
+	if p.lacksStore() {
 		return nil
 	}
 	pepper, _ := config.ReadSecret(p.conf.Store.PepperFile) // what is wrong with it is found by config check
 	e, err := stet.New(p.store.Store, stet.Config{Pepper: pepper})
 	if err != nil {
-		return []string{oneLine(err)}
+		p.refused(err)
+		return nil
 	}
 	open, err := e.Operator().DoubleEffects(ctx, maxFindings)
-	if err != nil && !errors.Is(err, stet.ErrUnsupported) {
-		return []string{"the history could not be read: " + oneLine(err)}
+	if err != nil {
+		p.cannot("the history could not be read: "+oneLine(err), "Look again when the store answers.")
 	}
 	for i := range open {
 		found = append(found, fmt.Sprintf("%s of scope %s was executed twice: %s", cmp.Or(open[i].Tag, e.Tag(open[i].ID)), open[i].ID.Scope, open[i].Note.Evidence))
@@ -318,6 +464,7 @@ func lookForDoubleEffects(ctx context.Context, p *patient) (found []string) {
 const maxFindings = 20
 
 func lookAtUnstored(_ context.Context, p *patient) []string {
+	p.lacksGateway()
 	return sentences(unstored(p.status.Unstored))
 }
 
@@ -336,7 +483,8 @@ func lookAtTokens(_ context.Context, p *patient) (found []string) {
 		found = append(found, p.at("admin.token_file", "the token has %d different characters, and can be guessed",
 			len(different)))
 	}
-	tokens, _ := adminTokens(&p.conf.Admin) // a mistake in them is found by config check
+	tokens, err := adminTokens(&p.conf.Admin)
+	p.refused(err)
 	for _, t := range tokens {
 		if !t.Expires.IsZero() && time.Until(t.Expires) < 0 {
 			found = append(found, p.at("admin.tokens_file", "the token of %s has expired", t.Name))
@@ -345,7 +493,24 @@ func lookAtTokens(_ context.Context, p *patient) (found []string) {
 	return found
 }
 
+// shortPepper is how many bytes it takes that all peppers cannot be tried.
+const shortPepper = 16
+
+func lookAtPepper(_ context.Context, p *patient) []string {
+	pepper, err := config.ReadSecret(p.conf.Store.PepperFile)
+	p.refused(err)
+	return sentences(given(len(pepper) > 0 && len(pepper) < shortPepper, p.at("store.pepper_file",
+		"the pepper has %s, and can be guessed: then an id says which key it is of", plural(len(pepper), "byte"))))
+}
+
+// lookAtFiles looks at who may read them. Those that cannot be used are of config check.
 func lookAtFiles(_ context.Context, p *patient) (found []string) {
+	broken, _ := errors.AsType[config.Errors](startable(p.conf))
+	for _, e := range broken {
+		if e.Path != "upstream" {
+			p.refused(e)
+		}
+	}
 	for _, warning := range p.conf.Warnings() {
 		if warning.Path != "scope" {
 			found = append(found, warning.Error())
@@ -354,13 +519,52 @@ func lookAtFiles(_ context.Context, p *patient) (found []string) {
 	return found
 }
 
-func lookAtUpstream(ctx context.Context, p *patient) []string {
-	if p.conf.Upstream == "" {
-		return nil
+func lookAtListeners(_ context.Context, p *patient) (found []string) {
+	all := listeners(p.conf)
+	for i, a := range all {
+		for _, b := range all[:i] {
+			if collide(a.at, b.at) {
+				found = append(found, p.at(a.path, "%s and %s are one address, and the gateway cannot start", b.path, a.path))
+			}
+		}
 	}
-	return sentences(oneLine(reach(ctx, p.conf.Upstream)))
+	return found
 }
 
-func lookAtCertificate(_ context.Context, p *patient) []string {
-	return sentences(oneLine(current(p.conf.TLS)), oneLine(current(p.conf.Admin.TLS)))
+func lookAtUpstream(ctx context.Context, p *patient) []string {
+	if p.conf.Upstream == "" {
+		p.cannot("no upstream is set", "Give --upstream URL, and look again.")
+		return nil
+	}
+	return sentences(oneLine(reach(ctx, p.conf.Upstream, listeners(p.conf)...)))
+}
+
+// lookAtProbe connects to where the probe asks, and asks nothing: that takes a key.
+func lookAtProbe(ctx context.Context, p *patient) []string {
+	c := &p.conf.Reconcile
+	switch {
+	case c.Probe.URL != "":
+		return sentences(oneLine(reach(ctx, c.Probe.URL)))
+	case c.Webhook.SecretFile != "":
+		return nil // the provider tells
+	}
+	return []string{p.at("reconcile.probe.url", "no probe is configured: each unknown outcome waits for a person")}
+}
+
+// renewIn is how many days before its end a certificate should be another one.
+const renewIn = 14
+
+func lookAtCertificate(_ context.Context, p *patient) (found []string) {
+	for path, t := range map[string]*config.TLS{"tls.cert_file": p.conf.TLS, "admin.tls.cert_file": p.conf.Admin.TLS} {
+		end, err := current(t)
+		left := int(time.Until(end).Hours() / 24)
+		switch {
+		case err != nil:
+			found = append(found, p.at(path, "%s", oneLine(err)))
+		case t != nil && left < renewIn:
+			found = append(found, p.at(path, "the certificate ends in %s, on %s", plural(left, "day"), instant(end)))
+		}
+	}
+	slices.Sort(found)
+	return found
 }

@@ -3,9 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
+	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"math/big"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -24,23 +28,30 @@ import (
 	"github.com/stet-dev/stet/store/storetest/faulty"
 )
 
-// healthy is a configuration in which the doctor finds nothing.
+// healthy is a configuration in which the doctor finds nothing. patientWith has a gateway listen at
+// the first address of this machine, and the API at the second.
 const healthy = `
 store: { dsn: "sqlite:stet.db", encryption_keys_file: keys.json }
 scope: { header: X-Tenant }
 admin: { listen: "127.0.0.1:1", token_file: token }
+reconcile: { probe: { url: "http://127.0.0.1:2/{key}" } }
 routes:
 - { match: POST /v1/pay, mode: required }
 `
 
-// patientWith makes a directory with a configuration and the files that it names.
+// patientWith makes a directory with a configuration and the files that it names, and plays the
+// gateway and the API.
 func patientWith(t *testing.T, conf string) (args []string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	upstream := httptest.NewServer((&paymentsAPI{}).handler())
 	t.Cleanup(upstream.Close)
+	gateway := documents(t, map[string]any{"/api/v1/routes": map[string]any{"routes": []operate.RouteFigures{}},
+		"/api/v1/status": operate.Status{}})
+	conf = strings.NewReplacer("127.0.0.1:1", strings.TrimPrefix(gateway, "http://"),
+		"http://127.0.0.1:2", upstream.URL).Replace(conf)
 	for name, text := range map[string]string{"stet.yaml": conf, "token": "a-token-of-many-different-characters\n",
-		"weak": "aaaaaaaaaaaaaaaaaaaaaaaab\n", "open": "s3cret",
+		"weak": "aaaaaaaaaaaaaaaaaaaaaaaab\n", "open": "a-pepper-that-is-long-enough", "short": "s3cret",
 		"keys.json":   `{"primary": "k1", "keys": {"k1": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}}`,
 		"tokens.json": `{"kim": {"sha256": "` + strings.Repeat("ab", 32) + `", "role": "admin", "expires": "2020-01-01T00:00:00Z"}}`} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -58,41 +69,50 @@ func patientWith(t *testing.T, conf string) (args []string) {
 func TestDoctor(t *testing.T) {
 	for _, tt := range []struct {
 		old, new, word, text string
-		status               exit
 		args                 []string
 	}{
-		{word: "", status: exitFine},
+		{word: ""},
 		{old: `, encryption_keys_file: keys.json`, word: "encryption", text: "stored in the clear (store.encryption_keys_file, default)"},
 		{old: `"sqlite:stet.db", encryption_keys_file: keys.json`, new: `"memory:"`, word: "durability", text: "a restart forgets every key"},
 		{old: `scope: { header: X-Tenant }`, word: "single-tenant", text: "all callers share one bucket"},
 		{old: `, token_file: token`, word: "tokens", text: "every user of this machine can do everything"},
 		{old: `token_file: token`, new: `token_file: weak`, word: "tokens", text: "2 different characters"},
 		{old: `token_file: token`, new: `tokens_file: tokens.json`, word: "tokens", text: "the token of kim has expired"},
-		{old: `mode: required`, new: `mode: shadow`, word: "unprotected-routes", text: "POST /v1/pay is shadow (routes[0].mode, stet.yaml:6:32)"},
+		{old: `mode: required`, new: `mode: shadow`, word: "unprotected-routes", text: "POST /v1/pay is shadow (routes[0].mode, stet.yaml:7:32)"},
 		{old: `mode: required`, new: `policy: { default_ttl_s: 3600 }`, word: "retention", text: "results are kept for 1h, and clients may retry for 1d"},
 		{word: "retention", text: "kept for 1d, and clients may retry for 3d (policy.default_ttl_s, default)",
 			args: []string{"--retry-window", "3d"}},
 		{old: `routes:`, new: "limits: { max_buffered_bytes: 2000000, share_per_scope: 0.5 }\nroutes:", word: "body-limits", text: "1048576 bytes, and one scope gets 1000000"},
 		{old: `keys.json`, new: `keys.json, pepper_file: open`, word: "files", text: "open"},
 		{word: "upstream", text: "cannot be reached", args: []string{"--upstream", "http://127.0.0.1:1"}},
-		{old: `"sqlite:stet.db"`, new: `"sqlite:none/stet.db"`, word: "store", text: "there is no directory none", status: exitUnreachable},
+		{old: `mode: required`, new: `mode: optional`, word: "fail-open", text: "POST /v1/pay is optional"},
+		{old: `scope:`, new: "policy: { fail_mode: open }\nscope:", word: "fail-open",
+			text: "while the store does not answer (policy.fail_mode, stet.yaml:3:"},
+		{old: `mode: required`, new: `policy: { fail_mode: open }`, word: "fail-open", text: "(routes[0].policy.fail_mode, "},
+		{old: `scope:`, new: "policy: { required_methods: [PATCH] }\nscope:", word: "fail-open", text: "a POST or PATCH without a key"},
+		{old: `mode: required`, new: `policy: { required_methods: [PATCH] }`, word: "fail-open", text: "POST /v1/pay: a request without a key"},
+		{old: `scope:`, new: "trusted_proxies: [10.0.0.0/8, '::/0']\nscope:", word: "trusted-proxies",
+			text: "::/0 is everyone: each client makes up its own address in X-Forwarded-For (trusted_proxies[1], "},
+		{old: `keys.json`, new: `keys.json, pepper_file: short`, word: "pepper", text: "the pepper has 6 bytes"},
+		{old: `scope:`, new: "listen: '127.0.0.1:1'\nscope:", word: "listen", text: "listen and admin.listen are one address"},
+		{old: `probe: { url: "http://127.0.0.1:2/{key}" }`, new: `interval_s: 10`, word: "probe", text: "each unknown outcome waits for a person"},
+		{old: `http://127.0.0.1:2/`, new: `http://127.0.0.1:3/`, word: "probe", text: "127.0.0.1:3 cannot be reached"},
 	} {
 		t.Run(tt.word+tt.text, func(t *testing.T) {
 			args := append(patientWith(t, strings.Replace(healthy, tt.old, tt.new, 1)), tt.args...)
 			status, out, errs := ran(t, append(args, "--json")...)
-			if tt.status == 0 && tt.word != "" {
-				tt.status = exitFindings
+			want := exitFine
+			if tt.word != "" {
+				want = exitFindings
 			}
-			var doc struct {
-				Findings []operate.Warning
-				LookedAt []string `json:"looked_at"`
-			}
-			if err := json.Unmarshal([]byte(out), &doc); err != nil || status != tt.status || len(doc.LookedAt) != len(checks) {
+			var doc examined
+			err := json.Unmarshal([]byte(out), &doc)
+			if err != nil || status != want || len(doc.LookedAt)+len(doc.NotLookedAt) != len(checks) {
 				t.Fatalf("%d %v\n%s%s", status, err, out, errs)
 			}
 			if tt.word == "" {
-				if len(doc.Findings) > 0 {
-					t.Errorf("%v", doc.Findings)
+				if len(doc.Findings) > 0 || len(doc.NotLookedAt) > 0 {
+					t.Errorf("%+v", doc)
 				}
 				return
 			}
@@ -101,15 +121,127 @@ func TestDoctor(t *testing.T) {
 				t.Errorf("%v", doc.Findings)
 			}
 			_, out, _ = ran(t, args...)
-			if !strings.Contains(out, "found  "+tt.word+": ") || strings.Contains(out, "ok     "+tt.word+"\n") ||
-				strings.Count(out, "ok     ") != len(checks)-1 {
+			counts := fmt.Sprintf("\n1 found, %d fine, %d not looked\n", len(doc.LookedAt)-1, len(doc.NotLookedAt))
+			if !strings.Contains(out, "found       "+tt.word+": ") || strings.Contains(out, "ok          "+tt.word+"\n") ||
+				strings.Count(out, "ok          ") != len(doc.LookedAt)-1 || !strings.HasSuffix(out, counts) {
 				t.Errorf("it prints\n%s", out)
 			}
 		})
 	}
 }
 
-// What the store and a running gateway tell.
+// examined is what the doctor prints for a program.
+type examined struct {
+	Findings    []operate.Warning
+	LookedAt    []string          `json:"looked_at"`
+	NotLookedAt []operate.Warning `json:"not_looked_at"`
+}
+
+// What the doctor could not look at is not ok, and tells the exit status where nothing was found.
+func TestDoctorSaysWhatItCouldNotSee(t *testing.T) { // O06
+	for name, tt := range map[string]struct {
+		old, new string
+		args     []string
+		status   exit
+		unseen   []string // what it says of each
+	}{
+		"the store": {old: `"sqlite:stet.db"`, new: `"sqlite:none/stet.db"`, status: exitUnreachable, unseen: []string{
+			"store: the store cannot be reached: sqlite:none/stet.db: there is no directory none", "durability: the store could not", "clock: the store could not",
+			"body-limits: the store could not", "double-effect: the store could not", "damage: the store could not"}},
+		"the gateway": {args: []string{"--admin", "127.0.0.1:1"}, status: exitUnreachable, unseen: []string{
+			"unprotected-routes: the running gateway was not asked", "unstored: the running gateway was not asked"}},
+		"the gateway, and a finding": {old: `mode: required`, new: `mode: shadow`, args: []string{"--admin", "127.0.0.1:1"},
+			status: exitFindings, unseen: []string{"unstored: the running gateway was not asked"}},
+		"the records of a gateway": {old: `"sqlite:stet.db"`, new: `"memory:"`, args: []string{"--admin", "127.0.0.1:1"},
+			status: exitFindings, unseen: []string{"unprotected-routes: ", "double-effect: the running gateway", "unstored: ",
+				"damage: stet cannot read all"}},
+		"the upstream": {args: []string{"--upstream", ""}, status: exitUnreachable, unseen: []string{"upstream: no upstream is set"}},
+		"tokens": {old: `token_file: token`, new: `tokens_file: none`, status: exitUnreachable, unseen: []string{
+			"tokens: admin.tokens_file: open none", "files: stet.yaml:4:"}},
+		"the pepper": {old: `keys.json`, new: `keys.json, pepper_file: none`, status: exitUnreachable, unseen: []string{
+			"pepper: open none", "files: stet.yaml:2:"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append(patientWith(t, strings.Replace(healthy, tt.old, tt.new, 1)), tt.args...)
+			status, out, errs := ran(t, append(args, "--json")...)
+			var doc examined
+			if err := json.Unmarshal([]byte(out), &doc); err != nil || status != tt.status || len(doc.NotLookedAt) != len(tt.unseen) {
+				t.Fatalf("%d %v\n%s%s", status, err, out, errs)
+			}
+			_, out, _ = ran(t, args...)
+			for i, want := range tt.unseen {
+				got := doc.NotLookedAt[i]
+				if !strings.HasPrefix(got.Code+": "+got.Text, want) || got.Mend == "" || slices.Contains(doc.LookedAt, got.Code) {
+					t.Errorf("%v, want %q", got, want)
+				}
+				if !strings.Contains(out, "not looked  "+want) || strings.Contains(out, "ok          "+got.Code+"\n") {
+					t.Errorf("%s", out)
+				}
+			}
+			if !strings.HasSuffix(out, fmt.Sprintf(", %d not looked\n", len(tt.unseen))) {
+				t.Errorf("%s", out)
+			}
+		})
+	}
+}
+
+// A store that a gateway brings up to date is not looked at before that.
+func TestDoctorDoesNotLookIntoAnOldStore(t *testing.T) { // O06
+	args := patientWith(t, healthy)
+	if status, out, errs := ran(t, "migrate", "up", "--store", "sqlite:stet.db"); status != exitFine {
+		t.Fatal(out, errs)
+	}
+	db, err := sql.Open("sqlite", "stet.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := db.Exec("DELETE FROM stet_schema WHERE version > 1"); err != nil {
+		t.Fatal(err)
+	}
+	status, out, errs := ran(t, args...)
+	if status != exitUnreachable || !strings.Contains(out, "not looked  store: "+errBehind.Error()) ||
+		!strings.Contains(out, "not looked  double-effect: ") {
+		t.Errorf("%d %s%s", status, out, errs)
+	}
+}
+
+// The days that a certificate has are told before clients refuse it.
+func TestDoctorCountsTheDaysOfCertificates(t *testing.T) { // O06
+	for left, want := range map[time.Duration]string{-time.Hour: "the certificate ended on", 20 * 24 * time.Hour: "",
+		10*24*time.Hour + time.Hour: "the certificate ends in 10 days, on"} {
+		args := patientWith(t, healthy+"tls: { cert_file: c.pem, key_file: c.key }\n")
+		authority(t).sign(t, "c", &x509.Certificate{SerialNumber: big.NewInt(3), NotAfter: time.Now().Add(left)}, newKey(t))
+		_, out, errs := ran(t, args...)
+		if want != "" && !strings.Contains(out, "found       certificate: "+want) || want == "" && !strings.Contains(out, "ok          certificate\n") {
+			t.Errorf("%s: %s%s", left, out, errs)
+		}
+	}
+}
+
+// An upstream that is one of the gateway's own listeners is not the API, whatever answers there.
+func TestDoctorFindsTheGatewayAsItsOwnUpstream(t *testing.T) { // O06
+	args := patientWith(t, healthy)
+	conf := readFile(t, "stet.yaml")
+	_, at, _ := strings.Cut(conf, `listen: "`)
+	at, _, _ = strings.Cut(at, `"`)
+	status, out, errs := ran(t, append(args, "--upstream", "http://"+at)...)
+	if status != exitFindings || !strings.Contains(out, "found       upstream: "+at+" is this gateway itself (admin.listen)") {
+		t.Errorf("%d %s%s", status, out, errs)
+	}
+}
+
+// Two addresses are one if the same connection would reach both.
+func TestCollide(t *testing.T) { // O06
+	for pair, want := range map[[2]string]bool{
+		{":8080", "127.0.0.1:8080"}: true, {"0.0.0.0:8080", "[::1]:8080"}: true, {"127.0.0.1:8080", "127.0.0.1:8080"}: true,
+		{":8080", ":8081"}: false, {"127.0.0.1:8080", "127.0.0.2:8080"}: false, {":0", ":0"}: false} {
+		if collide(pair[0], pair[1]) != want || collide(pair[1], pair[0]) != want {
+			t.Errorf("%v: want %v", pair, want)
+		}
+	}
+}
+
 // What could not be printed is the error, also where the command has another: a report that was cut
 // off does not pass for one.
 func TestOutputIsFull(t *testing.T) {
@@ -129,6 +261,7 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
+// What the store and a running gateway tell.
 func TestDoctorLooksAtWhatRuns(t *testing.T) {
 	conf, err := config.Load(config.Options{})
 	if err != nil {
@@ -247,8 +380,8 @@ func TestDoctorAsksTheGateway(t *testing.T) {
 			Mend: "Restart."}}}})
 	args := patientWith(t, strings.Replace(healthy, "127.0.0.1:1", strings.TrimPrefix(at, "http://"), 1))
 	status, out, errs := ran(t, args...)
-	for _, want := range []string{"found  unprotected-routes: POST /v1/refund: 1 request",
-		"found  restart-pending: the file has others\n       → Restart."} {
+	for _, want := range []string{"found       unprotected-routes: POST /v1/refund: 1 request",
+		"found       restart-pending: the file has others\n            → Restart."} {
 		if status != exitFindings || !strings.Contains(out, want) {
 			t.Errorf("%d %s%s", status, out, errs)
 		}

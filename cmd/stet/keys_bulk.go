@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -162,12 +161,11 @@ func (v *watch) follow() error {
 func (v *watch) tell() {
 	const width = 30
 	j := &v.last
-	f, _ := v.w.stderr.(*os.File)
 	switch seen := j.Total - j.Left; {
 	case v.json || j.Total == 0:
-	case f != nil && isTerminal(f):
+	case isTerminal(v.w.stderr):
 		full := width * seen / j.Total
-		fmt.Fprintf(f, "\r[%s%s] %d of %d, %d failed ", strings.Repeat("#", full), strings.Repeat(".", width-full), seen,
+		fmt.Fprintf(v.w.stderr, "\r[%s%s] %d of %d, %d failed ", strings.Repeat("#", full), strings.Repeat(".", width-full), seen,
 			j.Total, j.Failed)
 		v.bar = true
 	case v.told.IsZero():

@@ -36,8 +36,8 @@ type confirmed struct {
 }
 
 // check implements [checked].
-func (c *confirmed) check(*world) error {
-	return refuse(!c.Yes && !isTerminal(os.Stdin),
+func (c *confirmed) check(w *world) error {
+	return refuse(!c.Yes && !isTerminal(w.stdin),
 		"a change needs a confirmation, and there is no terminal to ask on; give --yes")
 }
 
@@ -47,7 +47,7 @@ func (c *confirmed) sure(w *world, what string) error {
 		return nil
 	}
 	fmt.Fprintf(w.stderr, "%s? [y/N] ", what)
-	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	answer, err := bufio.NewReader(w.stdin).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
@@ -55,8 +55,12 @@ func (c *confirmed) sure(w *world, what string) error {
 	return refuse(a != "y" && a != "yes", "nothing was changed")
 }
 
-// isTerminal reports whether f is a terminal. /dev/null is a character device, too, and not one.
-func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+// isTerminal reports whether a stream is a terminal. /dev/null is a character device, too, and not
+// one.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
 
 func (c *confirmed) done(w *world, n int) error {
 	if c.JSON {

@@ -65,26 +65,53 @@ func (c *keysTailCmd) Run(w *world, a *api) error {
 	return err
 }
 
-// look prints what is new or changed since the look before, the oldest first, and returns the
-// version of each record. The first look has no look before it, and prints nothing.
-func (c *keysTailCmd) look(w *world, a *api, before map[string]uint64) (map[string]uint64, error) {
-	docs, _, err := a.Keys(c.query()).Raw().Take(w.ctx, "", stet.MaxLimit)
+// window is what one look has seen: the newest records.
+type window struct {
+	versions map[string]uint64 // by id
+	oldest   time.Time         // when the first of them was created
+	more     bool              // there were older ones
+}
+
+// covers reports whether a record was in the window, or was too old for it.
+func (v *window) covers(r *record) bool {
+	_, has := v.versions[r.ID]
+	return has || v.more && !r.CreatedAt.After(v.oldest)
+}
+
+// look prints what is new or changed since the look before, the oldest first, and returns what it
+// has seen. The first look has no look before it, and prints nothing. Older records that come into
+// the window because others were removed have not changed.
+func (c *keysTailCmd) look(w *world, a *api, before *window) (*window, error) {
+	docs, next, err := a.Keys(c.query()).Raw().Take(w.ctx, "", stet.MaxLimit)
 	if err != nil {
 		return nil, err
 	}
-	now := map[string]uint64{}
+	now, fresh := &window{versions: map[string]uint64{}, more: next != ""}, 0
 	for _, doc := range slices.Backward(docs) {
 		var r record
 		if err := json.Unmarshal(doc, &r); err != nil {
 			return nil, fmt.Errorf("a record cannot be read: %w", err)
 		}
-		now[r.ID] = r.Version
-		if before == nil || before[r.ID] == r.Version {
+		if len(now.versions) == 0 {
+			now.oldest = r.CreatedAt
+		}
+		now.versions[r.ID] = r.Version
+		if before == nil {
 			continue
 		}
-		if err := c.print(w, &r, doc); err != nil {
-			return nil, err
+		known := before.covers(&r)
+		if !known {
+			fresh++
 		}
+		if version, has := before.versions[r.ID]; has && version != r.Version || !known {
+			if err := c.print(w, &r, doc); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if now.more && fresh == len(docs) {
+		fmt.Fprintf(w.stderr, "stet: all of the newest %d records came since the last look, and there may have been more; "+
+			"look more often (--every), or narrow the filter\n", fresh)
 	}
 	return now, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stet-dev/stet/admin/adminclient"
 	"github.com/stet-dev/stet/internal/age"
@@ -169,19 +170,67 @@ func (l *list[T]) rows(w *world, rows []T, p *printed) error {
 	if err != nil {
 		return err
 	}
-	t := newTable(w.stdout)
-	line := make([]string, len(columns))
-	for i, c := range columns {
-		line[i] = strings.ToUpper(strings.ReplaceAll(c.name, "-", " "))
-	}
-	fmt.Fprintln(t, strings.Join(line, "\t"))
+	lines := [][]string{each(columns, func(c *column[T]) string {
+		return strings.ToUpper(strings.ReplaceAll(c.name, "-", " "))
+	})}
 	for i := range rows {
-		for j, c := range columns {
-			line[j] = w.cell(c.of(&rows[i]))
-		}
+		lines = append(lines, each(columns, func(c *column[T]) string { return w.cell(c.of(&rows[i])) }))
+	}
+	if w.width > 0 {
+		fit(lines, w.width)
+	}
+	t := newTable(w.stdout)
+	for _, line := range lines {
 		fmt.Fprintln(t, strings.Join(line, "\t"))
 	}
 	return t.Flush()
+}
+
+// gap is how far apart two columns are.
+const gap = 2
+
+// typed are the headings of columns whose cells are for commands to come. A part of one is of no
+// use.
+var typed = []string{"ID", "INCIDENT", "JOB", "NOTICE", "RECORD", "TRACE", "VERSION", "BASIS"}
+
+// fit shortens the cells of the widest columns, until each line of a table has at most width
+// characters, as far as that goes: headings, the first column and what is typed stay whole.
+func fit(lines [][]string, width int) {
+	const least = 8 // a cell that says less says nothing
+	widths, sum := make([]int, len(lines[0])), -gap
+	for j := range widths {
+		for _, line := range lines {
+			widths[j] = max(widths[j], utf8.RuneCountInString(line[j]))
+		}
+		sum += widths[j] + gap
+	}
+	for ; sum > width; sum-- {
+		widest := 0
+		for j, heading := range lines[0] {
+			if j > 0 && widths[j] > max(least, len(heading)) && !slices.Contains(typed, heading) &&
+				(widest == 0 || widths[j] > widths[widest]) {
+				widest = j
+			}
+		}
+		if widest == 0 {
+			break
+		}
+		widths[widest]--
+	}
+	for _, line := range lines {
+		for j := range line {
+			line[j] = shortened(line[j], widths[j])
+		}
+	}
+}
+
+// shortened is a text of at most n characters, without its middle if it has more.
+func shortened(s string, n int) string {
+	all := []rune(s)
+	if len(all) <= n {
+		return s
+	}
+	return string(all[:n/2]) + "…" + string(all[len(all)-(n-1)/2:])
 }
 
 // cell is a value as a table has it: short for people, and exact for programs, which read no
@@ -215,7 +264,7 @@ func each[T, R any](list []T, of func(*T) R) (all []R) {
 	return all
 }
 
-func newTable(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }
+func newTable(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, gap, ' ', 0) }
 
 // pairs prints names with their values, a line each, without those that have none. What a server
 // says of itself can steer a terminal no more than what clients say.

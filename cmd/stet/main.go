@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/stet-dev/stet/cmd/internal/config"
 )
 
@@ -54,6 +56,7 @@ type world struct {
 	given map[string]bool
 	// terminal: a person reads stdout, and no program.
 	terminal bool
+	width    int // of the terminal, in characters; 0: there is none, or it does not say
 }
 
 // printf prints to stdout.
@@ -87,8 +90,9 @@ func (r *remembering) err() error {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) exit {
 	printed := &remembering{Writer: stdout}
 	w := &world{ctx: ctx, stdin: stdin, stdout: printed, stderr: stderr}
-	if f, ok := stdout.(*os.File); ok {
-		w.terminal = isTerminal(f)
+	if f, ok := stdout.(*os.File); ok && isTerminal(f) {
+		w.terminal = true
+		w.width, _, _ = term.GetSize(int(f.Fd()))
 	}
 	var err error
 	if len(args) == 0 {

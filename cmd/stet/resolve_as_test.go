@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -72,17 +70,7 @@ func TestTheQuestionPinsWhatItShowed(t *testing.T) {
 		w.Header().Set(admin.Marker, "1")
 		_ = json.NewEncoder(w).Encode(operate.Record{State: "unknown", Basis: "fedcba9876543210"}) // the client is gone
 	}))
-	answer := filepath.Join(t.TempDir(), "yes")
-	if err := os.WriteFile(answer, []byte("y\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(answer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func(was *os.File) { os.Stdin = was; _ = f.Close() }(os.Stdin)
-	os.Stdin = f
-	w := &world{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard, given: map[string]bool{}}
+	w := &world{ctx: t.Context(), stdin: strings.NewReader("y\n"), stdout: io.Discard, stderr: io.Discard, given: map[string]bool{}}
 	a, err := (&source{place: place{Admin: at}}).open(w)
 	if err != nil {
 		t.Fatal(err)

@@ -94,6 +94,12 @@ func TestTerminal(t *testing.T) {
 		if !isTerminal(tty) {
 			t.Error("nobody sits at a terminal")
 		}
+		if err := new(confirmed).check(&world{stdin: tty}); err != nil { // Y22
+			t.Errorf("it could ask: %v", err)
+		}
+	}
+	if err := new(confirmed).check(&world{stdin: null}); err == nil {
+		t.Error("it asks /dev/null")
 	}
 }
 
