@@ -110,9 +110,10 @@ func (r Results) Requests() (n int) {
 	return n
 }
 
-// Duplicates is how many requests did not run because another one with their key had run, was
-// running, or may have had its effect.
-func (r Results) Duplicates() int { return r["replay"] + r["in_progress"] + r["unknown"] }
+// Duplicates is how many requests did not run because another one with their key had: those that
+// were given its answer. Who is told to wait asks again and again about one request, and is not
+// counted.
+func (r Results) Duplicates() int { return r["replay"] }
 
 // Sum counts the requests of all series since an instant, by whole steps.
 func Sum(all []Series, since time.Time) Results {

@@ -33,6 +33,7 @@ type fake struct {
 	guesses      int
 	job          operate.JobState // of bulk_2
 	letter       outbox.State
+	empty        int // pages of keys, before one that has some
 	unread       bool
 	outboxUnread bool
 	double       []operate.Entry
@@ -304,6 +305,10 @@ func (f *fake) show(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(400)
 			_, _ = w.Write([]byte(`{"title":"A parameter cannot be used","status":400,"code":"bad-parameter","parameter":"older_than_s","detail":"older_than_s: it is a number of seconds, not negative, and not over a hundred years"}`))
+			return
+		}
+		if f.empty--; f.empty >= 0 {
+			answer(w, map[string]any{"keys": []int{}, "next_cursor": fmt.Sprint(f.empty)})
 			return
 		}
 		answer(w, map[string]any{"keys": f.records, "next_cursor": "cursor-with-order-4712"})

@@ -624,13 +624,21 @@ func TestFreePicked(t *testing.T) {
 	v := as(t, f, "operator")
 	const at = "/unknown/i-v1-charges/release"
 	csrf := formsOf(v.page("/unknown"))[0].fields.Get("csrf")
-	if _, page := v.send("POST", at, url.Values{"csrf": {csrf}, "id": {cutID}}); !strings.Contains(page, "free 1 key<") {
-		t.Error("another set is taken than was picked")
+	res, _ := v.send("POST", at, url.Values{"csrf": {csrf}, "id": {cutID}})
+	there := res.Header.Get("Location") // to which Back leads from the job, without anything to send again (O12)
+	if page := v.page(there); res.StatusCode != 303 || !strings.Contains(page, "free 1 key<") {
+		t.Errorf("another set is taken than was picked: %d", res.StatusCode)
 	}
 	f.record(cutID).State = "completed"
-	res, page := v.send("POST", at, url.Values{"csrf": {csrf}, "id": {cutID}})
-	if res.StatusCode != 200 || !strings.Contains(page, "free 0 keys") || strings.Contains(page, `name="key"`) {
-		t.Errorf("the picked one has ended: %d", res.StatusCode)
+	for _, at := range []string{there, at + "?pick=", at + "?pick=x", at + "?pick=%00"} {
+		if page := v.page(at); !strings.Contains(page, "free 0 keys") || strings.Contains(page, `name="key"`) {
+			t.Errorf("%s takes others than were picked", at)
+		}
+	}
+	for _, ids := range [][]string{{"k_x"}, {cutID, "x"}, {strings.ToUpper(cutID)}} {
+		if res, _ := v.send("POST", at, url.Values{"csrf": {csrf}, "id": ids}); res.StatusCode != 400 {
+			t.Errorf("%q: %d", ids, res.StatusCode)
+		}
 	}
 	if res, _ := v.send("POST", at, url.Values{"csrf": {csrf}, "count": {"9"}, "reason": {"r"}}); res.StatusCode != 400 || len(f.changed()) > 0 {
 		t.Errorf("a form that names none: %d", res.StatusCode)
@@ -709,7 +717,8 @@ func TestMany(t *testing.T) {
 		"hand":   {picked, url.Values{"to": {"ben"}, "note": {"ticket"}}, "2", `"note":"ticket","to":"ben"`},
 	} {
 		before := len(f.changed())
-		_, page := v.send("POST", at+do, url.Values{"csrf": {csrf}, "id": c.ids})
+		res, _ := v.send("POST", at+do, url.Values{"csrf": {csrf}, "id": c.ids})
+		page := v.page(res.Header.Get("Location"))
 		if !strings.Contains(page, "Type how many keys: "+c.count) || len(f.changed()) > before {
 			t.Fatalf("%s: the page does not show what it is about, or has done it", do)
 		}
@@ -717,7 +726,7 @@ func TestMany(t *testing.T) {
 			t.Errorf("%s without the count: %d", do, res.StatusCode)
 		}
 		c.typed.Set("count", c.count)
-		res, _ := v.submit(page, at+do, c.typed)
+		res, _ = v.submit(page, at+do, c.typed)
 		if got := f.changed()[before:]; res.StatusCode != 303 || res.Header.Get("Location") != "/jobs/bulk_1" || len(got) != 1 || !strings.Contains(got[0], c.want) ||
 			!strings.Contains(got[0], `"action":"`+do+`"`) || !strings.Contains(got[0], `"`+cutID+`@`+basis(4)+`"`) || strings.Count(got[0], `"k_`) != len(c.ids) {
 			t.Errorf("%s: %d %q", do, res.StatusCode, got)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/stet-dev/stet/operate"
 )
@@ -44,9 +45,23 @@ type keysView struct {
 	Empty  bool // there is no filter, and no key
 }
 
+// searchFor is how long a page looks for the first key that its filter selects: a store looks through
+// a bounded number of records for each call, and none of them may be like it.
+const searchFor = time.Second
+
+// firstKeys reads the first page of a list that has a key.
+func (p *page) firstKeys(ctx context.Context, q operate.RecordQuery) (list operate.RecordList, err error) {
+	for began := time.Now(); ; q.Cursor = list.NextCursor {
+		list, err = p.api.Records(ctx, q)
+		if err != nil || len(list.Keys) > 0 || list.NextCursor == "" || time.Since(began) >= searchFor {
+			return list, err
+		}
+	}
+}
+
 // keys draws GET /keys.
 func (p *page) keys() error {
-	f, doc, status, err := filtered(p, p.api.Records, keyFilters)
+	f, doc, status, err := filtered(p, p.firstKeys, keyFilters)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"slices"
@@ -70,8 +72,9 @@ var bulkActions = map[string]bulkWords{
 var nonePicked = &problem{Status: http.StatusBadRequest, Title: "No key was picked",
 	Detail: "Pick some, or use what is said of all of them. Nothing was changed."}
 
-// many answers GET /unknown/{incident}/{do} with a page of all keys of an incident, and POST with a
-// page of those that were picked. Sent with the count typed, that page starts a job.
+// many answers GET /unknown/{incident}/{do} with a page of the keys of an incident, of all or of those
+// that the address picks, and POST with the address of that page, so that going back to it asks for
+// nothing to be sent again. Sent with the count typed, that page starts a job.
 func (p *page) many() error {
 	words, known := bulkActions[p.r.PathValue("do")]
 	if !known {
@@ -83,26 +86,53 @@ func (p *page) many() error {
 	}
 	d := &confirmView{group: g, Do: operate.Action(p.r.PathValue("do")), Words: words}
 	seen := p.r.PostForm["key"] // as seenAs names them
-	picked := map[string]bool{}
-	for _, s := range slices.Concat(p.r.PostForm["id"], seen) {
-		id, _, _ := strings.Cut(s, "@")
-		picked[id] = true
+	ids := p.r.PostForm["id"]
+	switch {
+	case p.Reading():
+		q := p.r.URL.Query()
+		p.divide(d, unpicked(q.Get("pick")), !q.Has("pick"))
+		return p.drawConfirm(http.StatusOK, d, nil)
+	case len(seen) > 0:
+		for _, s := range seen {
+			id, _, _ := strings.Cut(s, "@")
+			ids = append(ids, id)
+		}
+		p.divide(d, ids, false)
+		return p.confirmed(d, seen)
 	}
-	if !p.Reading() && len(picked) == 0 {
+	pick := picked(ids)
+	if len(ids) == 0 || !slices.Equal(unpicked(pick), ids) {
 		return nonePicked
 	}
-	p.divide(d, picked)
-	if len(seen) == 0 {
-		return p.drawConfirm(http.StatusOK, d, nil)
-	}
-	return p.confirmed(d, seen)
+	return p.to(p.r.URL.EscapedPath() + "?pick=" + pick)
 }
 
-// divide decides which keys of the incident are taken. Where some were picked it takes no others.
-func (p *page) divide(d *confirmView, picked map[string]bool) {
+// idPrefix begins every id of a record. The rest is idLen hex digits.
+const (
+	idPrefix = "k_"
+	idLen    = 16
+)
+
+// picked are ids for an address, in which 500 of them have to fit.
+func picked(ids []string) string {
+	raw, _ := hex.DecodeString(strings.ReplaceAll(strings.Join(ids, ""), idPrefix, "")) // what is none ends it
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// unpicked is the inverse of picked.
+func unpicked(pick string) (ids []string) {
+	raw, _ := base64.RawURLEncoding.DecodeString(pick)
+	for id := range slices.Chunk(raw, idLen/2) {
+		ids = append(ids, idPrefix+hex.EncodeToString(id))
+	}
+	return ids
+}
+
+// divide decides which keys of the incident are taken: of all of them, or of those that were picked.
+func (p *page) divide(d *confirmView, picked []string, all bool) {
 	for i := range d.Keys {
 		r := &d.Keys[i]
-		if len(picked) > 0 && !picked[r.ID] {
+		if !all && !slices.Contains(picked, r.ID) {
 			continue
 		}
 		if why := p.whyNot(d.Do, r); why != "" {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stet-dev/stet/admin/console"
@@ -74,6 +75,23 @@ func TestIncidentOfMany(t *testing.T) {
 		t.Errorf("the list has %d rows", n)
 	}
 	says(t, "the incident", v.page("/unknown/i-v1-topups"), "All 60", "!Show 60")
+}
+
+// Pages of the store on which no record is like the filter are gone through to the first that is.
+func TestTheFirstKeyThatMatches(t *testing.T) { // O03
+	f := newFake()
+	f.empty = 3
+	says(t, "found", as(t, f, "viewer").page("/keys?cause=panic"), cutID, "!No key")
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.empty = 1 << 30
+		v := visit(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(100 * time.Millisecond)
+			f.ServeHTTP(w, r)
+		}), console.Config{})
+		v.signIn("viewer-token")
+		says(t, "not found yet", v.page("/keys?cause=panic"), "<b>No key yet</b>", "and there are more", "Look further", "!No key matches")
+	})
 }
 
 // Each recovery point of a flow is an event, newest first.
