@@ -31,6 +31,11 @@ type Config struct {
 	Log *slog.Logger
 }
 
+// patience is how long a page waits for what is read of all unknown records: after that it is drawn
+// from what was read last, and says when that was, or that it is not read yet. After twice that long
+// the frame of a page is sent without its content, which follows.
+const patience = 300 * time.Millisecond
+
 // Door is what the console is in front of: an [admin.Handler] is one.
 type Door interface {
 	// ServeHTTP answers requests that are not for a page: those of the API, and for metrics.
@@ -52,6 +57,8 @@ type console struct {
 	box     sealed.Box // of what browsers keep
 	csrf    string     // in the forms of those who need no session; pages of other origins cannot read it
 	foreign *http.CrossOriginProtection
+
+	patience time.Duration // which tests set
 }
 
 // New returns the console in front of an admin API. It is safe for concurrent use.
@@ -67,7 +74,7 @@ func New(door Door, c Config) http.Handler {
 		panic("console: " + err.Error()) // of another length
 	}
 	h := &console{Config: c, door: door, mux: http.NewServeMux(), assets: loadAssets(), csrf: hex.EncodeToString(csrf),
-		box: sealed.Shared(door.Secret(), "stet console"), foreign: http.NewCrossOriginProtection()}
+		box: sealed.Shared(door.Secret(), "stet console"), foreign: http.NewCrossOriginProtection(), patience: patience}
 	h.mount()
 	return h
 }

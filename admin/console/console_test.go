@@ -29,7 +29,9 @@ func visit(t *testing.T, f http.Handler, c console.Config) *visitor {
 	if api, is := f.(*fake); is { // its pages are of its day
 		c.Now = func() time.Time { return api.now }
 	}
-	return &visitor{t, console.New(doorOf(f), c), map[string]string{}, http.Header{}}
+	h := console.New(doorOf(f), c)
+	console.SetPatience(h, time.Hour) // a busy machine is no slow store
+	return &visitor{t, h, map[string]string{}, http.Header{}}
 }
 
 // as is a visitor who has signed in.

@@ -1,5 +1,16 @@
 package console
 
+import (
+	"net/http"
+	"time"
+)
+
+// Patience is how long a page waits.
+const Patience = patience
+
+// SetPatience has the pages of a console wait for so long.
+func SetPatience(h http.Handler, d time.Duration) { h.(*console).patience = d }
+
 // Pages are the patterns of all pages.
 func Pages() (all []string) {
 	for _, one := range pages {

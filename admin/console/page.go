@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -60,6 +61,8 @@ type view struct {
 	Live int
 	// Status is what the frame shows; nil where the API has none.
 	Status *operate.Status
+	// Wait is set while the page has its frame alone.
+	Wait bool
 	// Note is an answer of the console to what the user did.
 	Note *note
 	D    any
@@ -117,16 +120,13 @@ func (p *page) enter() (leave func(), err error) {
 
 func (p *page) ctx() context.Context { return p.r.Context() }
 
-// patience is how long a page waits for what is read of all unknown records. After that it is drawn
-// from what was read last, and says when that was, or that it is not read yet.
-const patience = 300 * time.Millisecond
-
-// oldAfter is from when on a page says how old such a reading is. A page reads itself every 5 s.
+// oldAfter is from when on a page says how old what it shows of all unknown records is. A page reads
+// itself every 5 s.
 const oldAfter = 10 * time.Second
 
 // glance is a context for readings of all unknown records.
 func (p *page) glance() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(p.ctx(), patience)
+	return context.WithTimeout(p.ctx(), p.console.patience)
 }
 
 // page returns the handler of a page, or of a form, for those with a role. It finds out who asks:
@@ -147,12 +147,26 @@ func (h *console) page(role string, draw pageFunc) http.HandlerFunc {
 			if p.session != nil {
 				h.renew(w, r, p.session)
 			}
+			if p.Reading() && inFull(r) {
+				p.drawPage(draw)
+				return
+			}
 			err = draw(p)
 		}
 		if err != nil {
 			p.fail(err)
 		}
 	}
+}
+
+// downloads are pages that are no page.
+var downloads = []string{"/export", "/report"}
+
+// inFull reports whether a request is for a page by itself, and not for a part of the one that the
+// browser has, or for a file.
+func inFull(r *http.Request) bool {
+	return r.Header.Get(tickHeader) == "" && r.Header.Get("HX-Request") == "" &&
+		!slices.ContainsFunc(downloads, func(end string) bool { return strings.HasSuffix(r.URL.Path, end) })
 }
 
 // maxForm bounds the body of a form: a response of the size that is kept by default, encoded, and

@@ -2,6 +2,9 @@ package console_test
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -43,6 +46,7 @@ func TestPagesDoNotWaitForTheStore(t *testing.T) { // O08
 			Tokens: []admin.Token{admin.NewToken("vera", "viewer-token", operate.Viewer), admin.NewToken("otto", "operator-token", operate.Operator)}})}
 		shop.put("lost", func(c *stet.Claim) stet.Outcome { c.Unknown("panic"); return stet.Outcome{} })
 		v := visit(t, shop.api, console.Config{})
+		console.SetPatience(v.h, console.Patience)
 		v.signIn("operator-token")
 		at := func(path string, want ...string) {
 			t.Helper()
@@ -64,6 +68,17 @@ func TestPagesDoNotWaitForTheStore(t *testing.T) { // O08
 		time.Sleep(time.Minute)
 		at("/", `class="n n-unknown">1</span>`, "unknown keys: as of ")
 		at("/unknown", `data-incident="`, "unknown keys: as of ")
+		frame, took, page := v.watch("/keys/" + shop.id("lost"))
+		if says(t, "the frame", frame, `id="wait"`, "The store takes its time", `<a href="/unknown"`, "!"+shop.id("lost"), "!</main>"); took > time.Second {
+			t.Errorf("the frame took %s", took)
+		}
+		says(t, "the page that follows", page, `id="main"`, "Whether it happened.", "</html>")
+		if n := strings.Count(page, "<main") - strings.Count(page, "</main>"); n != 0 || strings.Count(page, `id="main"`) != 1 {
+			t.Errorf("the two parts are no page: %s", page)
+		}
+		if frame, _, page := v.watch("/keys/k_0000000000000000"); frame == "" || !strings.Contains(page, "There is no such key") {
+			t.Errorf("no such key: %s", page)
+		}
 		says(t, "after a change", v.change("/keys/"+shop.id("lost"), "/note", "note"), asked)
 		time.Sleep(time.Minute)
 	})
@@ -74,4 +89,54 @@ func (v *visitor) change(at, verb, field string) string {
 	v.t.Helper()
 	res, _ := v.submit(v.page(at), at+verb, map[string][]string{field: {"x"}})
 	return v.page(res.Header.Get("Location"))
+}
+
+// timed is an answer of which it is known what of it was sent first, and when.
+type timed struct {
+	*httptest.ResponseRecorder
+	began time.Time
+	first string
+	took  time.Duration
+}
+
+func (w *timed) Flush() {
+	w.ResponseRecorder.Flush()
+	w.first, w.took = w.Body.String(), time.Since(w.began)
+}
+
+// watch returns what was sent first of a page, when, and the page.
+func (v *visitor) watch(at string) (first string, took time.Duration, page string) {
+	r := httptest.NewRequest(http.MethodGet, "http://localhost"+at, nil)
+	for name, value := range v.cookies {
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	w := &timed{ResponseRecorder: httptest.NewRecorder(), began: time.Now()}
+	v.h.ServeHTTP(w, r)
+	return w.first, w.took, w.Body.String()
+}
+
+// A panic while a page is drawn is its request's own.
+func TestPanicOfAPage(t *testing.T) {
+	v := as(t, newFake(), "viewer")
+	v.h = console.New(panics{doorOf(newFake())}, console.Config{})
+	defer func() {
+		if recover() == nil {
+			t.Error("net/http does not hear of it")
+		}
+	}()
+	v.get("/keys")
+}
+
+// panics is a door whose lists panic.
+type panics struct{ console.Door }
+
+func (d panics) Enter(r *http.Request, token string) (admin.API, func(), error) {
+	api, leave, err := d.Door.Enter(r, token)
+	return panicking{api}, leave, err
+}
+
+type panicking struct{ admin.API }
+
+func (panicking) Records(context.Context, operate.RecordQuery) (operate.RecordList, error) {
+	panic("a bug")
 }
