@@ -126,9 +126,9 @@ func (p *page) needs(d *overviewView) {
 				n.Bold, n.Text = "answers came too late.", "They are kept as evidence."
 			}
 		case in.Count == 1:
-			n.Bold, n.Text = "nobody knows whether it happened.", first(p.Cause(in.Cause, 1))+", at "+p.Clock(in.Since)+"."
+			n.Bold, n.Text = "it is not known whether it happened.", first(p.Cause(in.Cause, 1))+", at "+p.Clock(in.Since)+"."
 		default:
-			n.Bold, n.Text = "nobody knows whether they happened.", first(p.Cause(in.Cause, 2))+", at "+p.Clock(in.Since)+"."
+			n.Bold, n.Text = "it is not known whether they happened.", first(p.Cause(in.Cause, 2))+", at "+p.Clock(in.Since)+"."
 			n.Do = "Look at the " + number(n.Count)
 		}
 		if in.Asking.Count > 0 {

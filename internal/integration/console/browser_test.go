@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -24,6 +25,9 @@ import (
 
 //go:embed checks.js
 var checks string
+
+//go:embed testdata/axe-4.14.1.min.js
+var axe string
 
 // browser is a window with a profile of its own. What its console and its network say fails the
 // test: errors, what the policy of the pages refused, dialogs, and requests that leave the console.
@@ -167,9 +171,24 @@ func (b *browser) visit(at string) {
 // check says what is wrong with the page for those who cannot see it as it was meant.
 func (b *browser) check(at string) {
 	b.Helper()
-	for _, f := range is[[]string](b, checks+`; audit()`) {
+	for _, f := range b.audit() {
 		b.Errorf("%s: %s", at, f)
 	}
+}
+
+// audit is what is wrong with the page, by the rules of axe that are named, or by all of them and by
+// how the page is laid out.
+func (b *browser) audit(rules ...string) (faults []string) {
+	b.Helper()
+	if !is[bool](b, `'axe' in window`) {
+		b.do(chromedp.Evaluate(axe, nil), chromedp.Evaluate(checks, nil))
+	}
+	only, err := json.Marshal(rules)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.do(chromedp.Evaluate(`audit(`+string(only)+`)`, &faults, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+	return faults
 }
 
 // signIn fills in the page to sign in with.
