@@ -246,6 +246,9 @@ func (a *app) run(ctx context.Context) error {
 	running.Go(func() { a.metrics.CountKeys(loops, a.engine.Operator().Count) })
 	running.Go(func() { a.metrics.WatchUnknown(loops, a.engine.Operator().List) })
 	running.Go(func() { a.metrics.WatchDoubleEffects(loops, a.engine.Operator().DoubleEffects) })
+	if box := desk(a.store, a.engine); box != nil {
+		running.Go(func() { a.metrics.WatchOutbox(loops, box.Counts) })
+	}
 	running.Go(func() { a.reloads(loops) })
 	working, stopJobs := context.WithCancel(ctx) // a job stops at once when the end is asked for: another gateway goes on with it
 	var jobs sync.WaitGroup

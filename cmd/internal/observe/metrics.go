@@ -34,6 +34,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 
 	requests, shadow, errors, reconcile, lapsed *prometheus.CounterVec
+	unprotected                                 *prometheus.CounterVec
 	lost, swept, reaped, trimmed, weak, refused prometheus.Counter
 	double, unplaced                            prometheus.Counter
 	execution                                   prometheus.Histogram
@@ -70,6 +71,7 @@ func NewMetrics(version string, routes ...string) *Metrics {
 	}
 	m.double = counter("idem_double_effect_total", "Keys of which it became known that they had their effect twice.")
 	m.unplaced = counter("idem_unplaced_total", "Results that no record takes any more.")
+	m.unprotected = counters("idem_unprotected_total", "Requests that may change state and ran without a key, or without the store.", "route")
 	m.open = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_keys_double_effect", Help: "Keys that had their effect twice, and that no person has noted since."}, nil)
 	m.reconcile = counters("idem_reconcile_total", "Looks after unknown outcomes by what came of them.", "result")
 	m.oldest = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_unknown_oldest_age_seconds", Help: "For how long the oldest outcome is unknown that is neither snoozed nor a dead letter, in seconds; 0 if there is none."}, nil)
@@ -91,7 +93,7 @@ func NewMetrics(version string, routes ...string) *Metrics {
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_build_info", Help: "Always 1."}, []string{"version"})
 	build.WithLabelValues(version).Set(1)
 	m.registry.MustRegister(m.requests, m.shadow, m.execution, m.store, m.errors, m.active, m.lost, m.swept, m.lapsed, m.reaped, m.trimmed, m.weak, m.refused,
-		m.double, m.unplaced, m.open, m.reconcile, m.oldest, m.snoozed, m.dead, m.hanging, m.breaker, build,
+		m.double, m.unplaced, m.unprotected, m.open, m.reconcile, m.oldest, m.snoozed, m.dead, m.hanging, m.breaker, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, fault := range m.faults {
 		m.registry.MustRegister(fault)
@@ -125,6 +127,7 @@ func (m *Metrics) Routes(names ...string) {
 		for i, result := range Results {
 			row[i] = m.requests.WithLabelValues(name, result)
 		}
+		m.unprotected.WithLabelValues(name)
 		all[name] = row
 	}
 	m.routes.Store(&all)
@@ -248,6 +251,9 @@ func (m *Metrics) answer(e *stet.Event) {
 	}
 	if e.Cause != "" && e.Result == "bypass" {
 		m.shadow.WithLabelValues(e.Route, e.Cause).Inc()
+	}
+	if e.Unprotected {
+		m.unprotected.WithLabelValues(e.Route).Inc()
 	}
 	if e.WeakKey {
 		m.weak.Inc()

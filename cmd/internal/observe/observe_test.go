@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/outbox"
 )
 
 const canary = "canary-5d3f0f5e9c7b"
@@ -41,7 +42,7 @@ var events = []stet.Event{
 	{Kind: stet.Persisted, ID: id, Route: "POST /x", To: stet.Completed},
 	{Kind: stet.Answer, ID: id, Route: "POST /x", Result: "new", Status: 201, Attempt: 1, WeakKey: true},
 	{Kind: stet.Answer, ID: id, Route: "POST /x", Result: "replay", Status: 201},
-	{Kind: stet.Answer, ID: id, Route: "shadowed", Result: "bypass", Cause: "conflict", Status: 200},
+	{Kind: stet.Answer, ID: id, Route: "shadowed", Result: "bypass", Cause: "conflict", Status: 200, Unprotected: true},
 	{Kind: stet.Answer, ID: id, Route: "POST /x", Result: "conflict", Status: 422, Mismatch: []string{"body", "header:Accept"}},
 	{Kind: stet.Miswired, ID: id, Route: "POST /x", Cause: "second-guard", Attempt: 1},
 	{Kind: stet.Miswired, ID: id, Route: "POST /x", Cause: "bad-outcome", Attempt: 1},
@@ -239,6 +240,8 @@ func TestMetrics(t *testing.T) {
 		`idem_unplaced_total`:                                         "2",
 		`idem_reaped_total`:                                           "1",
 		`idem_history_trimmed_total`:                                  "7",
+		`idem_unprotected_total{route="POST /x"}`:                     "0",
+		`idem_unprotected_total{route="shadowed"}`:                    "1",
 		`idem_weak_keys_total`:                                        "1",
 		`idem_build_info{version="test"}`:                             "1",
 		`idem_store_operation_seconds_bucket{op="create",le="0.005"}`: "1",
@@ -264,6 +267,34 @@ func TestMetrics(t *testing.T) {
 	if scrape(t, m)[`idem_requests_total{result="new",route="nowhere"}`] != "1" {
 		t.Error("a route nobody declared is not counted")
 	}
+}
+
+// Dead and unknown messages of an outbox are dead letters, and where it cannot be asked there are
+// none to show, which is not 0.
+func TestDeadMessages(t *testing.T) { // Y18
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMetrics("test")
+		var fails atomic.Bool
+		ctx, cancel := context.WithCancel(t.Context())
+		go m.WatchOutbox(ctx, func(context.Context) (map[outbox.State]int64, error) {
+			if fails.Load() {
+				return nil, stet.ErrUnsupported
+			}
+			return map[outbox.State]int64{outbox.Dead: 2, outbox.Unknown: 1, outbox.Pending: 5}, nil
+		})
+		const series = `idem_dead_letters{kind="outbox"}`
+		synctest.Wait()
+		if n := scrape(t, m)[series]; n != "3" {
+			t.Errorf("%q", n)
+		}
+		fails.Store(true)
+		time.Sleep(keysEvery)
+		synctest.Wait()
+		if n, there := scrape(t, m)[series]; there {
+			t.Errorf("it is not known, and %q", n)
+		}
+		cancel()
+	})
 }
 
 func TestCountKeys(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/outbox"
 	"github.com/stet-dev/stet/reconcile"
 )
 
@@ -27,6 +28,19 @@ func (m *Metrics) WatchUnknown(ctx context.Context, list lister) {
 			m.oldest.WithLabelValues().Set(age.Seconds())
 			m.snoozed.WithLabelValues().Set(float64(all.Snoozed))
 			m.dead.WithLabelValues("unknown").Set(float64(all.Dead))
+		}
+	})
+}
+
+// WatchOutbox keeps idem_dead_letters of the outbox fresh until ctx ends. counts is
+// [outbox.Desk.Counts]; while it cannot say, such as where there are no tables of an outbox, the
+// series is absent.
+func (m *Metrics) WatchOutbox(ctx context.Context, counts func(context.Context) (map[outbox.State]int64, error)) {
+	refresh(ctx, func() {
+		if n, err := counts(ctx); err != nil {
+			m.dead.DeleteLabelValues("outbox")
+		} else {
+			m.dead.WithLabelValues("outbox").Set(float64(n[outbox.Dead] + n[outbox.Unknown]))
 		}
 	})
 }
