@@ -105,37 +105,14 @@ func (c *Client) Get(ctx context.Context, path string, into any) error {
 	return c.call(ctx, http.MethodGet, path, nil, into)
 }
 
-// Post sends a document to a path, and reads the answer into what into points to, unless that is
-// nil. It is for changes that have no method of their own here.
-func (c *Client) Post(ctx context.Context, path string, doc, into any) error {
-	return c.call(ctx, http.MethodPost, path, doc, into)
-}
-
 func get[T any](ctx context.Context, c *Client, path string) (doc T, err error) {
 	err = c.Get(ctx, path, &doc)
 	return doc, err
 }
 
 func post[T any](ctx context.Context, c *Client, path string, sent any) (doc T, err error) {
-	err = c.Post(ctx, path, sent, &doc)
+	err = c.call(ctx, http.MethodPost, path, sent, &doc)
 	return doc, err
-}
-
-// Relay answers w as the API answers GET path, whatever that is. It is for a server whose clients
-// read the API's documents as they are. Nothing is written before an error is returned.
-func (c *Client) Relay(ctx context.Context, w http.ResponseWriter, path string) error {
-	a, err := c.ask(ctx, http.MethodGet, path, nil)
-	if err != nil {
-		return err
-	}
-	for _, name := range []string{"Content-Type", "Retry-After", "WWW-Authenticate"} {
-		if v := a.header.Get(name); v != "" {
-			w.Header().Set(name, v)
-		}
-	}
-	w.WriteHeader(a.status)
-	_, err = w.Write(a.body.Bytes())
-	return err
 }
 
 func (c *Client) call(ctx context.Context, method, path string, doc, into any) error {
