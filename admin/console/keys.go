@@ -49,11 +49,12 @@ type keysView struct {
 // a bounded number of records for each call, and none of them may be like it.
 const searchFor = time.Second
 
-// firstKeys reads the first page of a list that has a key.
+// firstKeys reads the first page of a list that has a key. A page that is left open and asks for
+// itself looks no further than the first.
 func (p *page) firstKeys(ctx context.Context, q operate.RecordQuery) (list operate.RecordList, err error) {
 	for began := time.Now(); ; q.Cursor = list.NextCursor {
 		list, err = p.api.Records(ctx, q)
-		if err != nil || len(list.Keys) > 0 || list.NextCursor == "" || time.Since(began) >= searchFor {
+		if err != nil || len(list.Keys) > 0 || list.NextCursor == "" || ticks(p.r) || time.Since(began) >= searchFor {
 			return list, err
 		}
 	}

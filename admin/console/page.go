@@ -165,9 +165,12 @@ var downloads = []string{"/export", "/report"}
 // inFull reports whether a request is for a page by itself, and not for a part of the one that the
 // browser has, or for a file.
 func inFull(r *http.Request) bool {
-	return r.Header.Get(tickHeader) == "" && r.Header.Get("HX-Request") == "" &&
+	return !ticks(r) && r.Header.Get("HX-Request") == "" &&
 		!slices.ContainsFunc(downloads, func(end string) bool { return strings.HasSuffix(r.URL.Path, end) })
 }
+
+// ticks reports whether a page that is left open asks for itself.
+func ticks(r *http.Request) bool { return r.Header.Get(tickHeader) != "" }
 
 // maxForm bounds the body of a form: a response of the size that is kept by default, encoded, and
 // the rest.

@@ -73,7 +73,7 @@ func (s *session) over() bool {
 // itself.
 func (h *console) renew(w http.ResponseWriter, r *http.Request, s *session) {
 	now := time.Now()
-	if r.Header.Get(tickHeader) == "" && now.Sub(time.Unix(s.Used, 0)) >= renewEvery {
+	if !ticks(r) && now.Sub(time.Unix(s.Used, 0)) >= renewEvery {
 		s.Used = now.Unix()
 		http.SetCookie(w, h.cookie(r, s))
 	}

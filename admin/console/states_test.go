@@ -90,7 +90,14 @@ func TestTheFirstKeyThatMatches(t *testing.T) { // O03
 			f.ServeHTTP(w, r)
 		}), console.Config{})
 		v.signIn("viewer-token")
+		began := time.Now()
 		says(t, "not found yet", v.page("/keys?cause=panic"), "<b>No key yet</b>", "and there are more", "Look further", "!No key matches")
+		v.header.Set("Stet-Tick", "1")
+		took := time.Since(began)
+		began = time.Now()
+		if says(t, "read again", v.page("/keys?cause=panic"), "<b>No key yet</b>"); took < time.Second || time.Since(began) >= took/2 {
+			t.Errorf("it looks for %s, and %s when it reads itself", took, time.Since(began))
+		}
 	})
 }
 
