@@ -38,7 +38,15 @@ var _ API = (*visit)(nil)
 // SignIn says whether a token is one of the API's; the error says why not. Who shows wrong ones is
 // slowed down.
 func (h *Handler) SignIn(r *http.Request, token string) error {
+	if h.broken != nil {
+		return h.unusable()
+	}
 	return h.admit(&call{Request: r, header: http.Header{}}, "Bearer "+token)
+}
+
+// unusable is the problem of a handler whose [Config] cannot be used.
+func (h *Handler) unusable() error {
+	return &operate.Problem{Status: http.StatusInternalServerError, Title: "The admin API cannot be used", Detail: h.broken.Error()}
 }
 
 // Enter lets the sender of a request in, by the rules of the API: by a token that [Handler.SignIn] has
@@ -46,6 +54,9 @@ func (h *Handler) SignIn(r *http.Request, token string) error {
 // loopback. A token that was accepted once is never slowed down. The error says why the caller is
 // refused. The caller frees the memory of what was read with leave, after it has been used.
 func (h *Handler) Enter(r *http.Request, token string) (api API, leave func(), err error) {
+	if h.broken != nil {
+		return nil, func() {}, h.unusable()
+	}
 	c := &call{Request: r, header: http.Header{}, room: bodies.Hold(bodies.Owner("operators"))}
 	if token == "" || len(h.conf.Tokens) == 0 {
 		err = h.admit(c, r.Header.Get("Authorization"))

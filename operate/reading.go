@@ -51,6 +51,11 @@ func (r *readings) get(ctx context.Context, name string, read func(context.Conte
 		return one.all, one.err
 	case <-ctx.Done():
 	}
+	select {
+	case <-one.done: // both have come
+		return one.all, one.err
+	default:
+	}
 	if before == nil {
 		return tally{}, notRead
 	}

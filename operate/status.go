@@ -189,7 +189,10 @@ func (s *service) health(ctx context.Context) (Health, *Health) {
 	began := stopwatch.Start(true)
 	err := s.Ask(ctx)
 	took := stopwatch.Since(began)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return Health{Name: "store", Why: "it has not answered yet"}, nil
+	case err != nil:
 		return Health{Name: "store", Why: "it does not answer"}, nil
 	}
 	return Health{Name: "store", OK: true, P50MS: millis(took), P99MS: millis(took)}, nil

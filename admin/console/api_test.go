@@ -7,10 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/console"
 	"github.com/stet-dev/stet/operate"
+	"github.com/stet-dev/stet/store/memstore"
 )
 
 // counted is an API of which it is known what was asked.
@@ -65,6 +68,21 @@ func TestAFormSaysWhatItWasDecidedOn(t *testing.T) {
 	}
 }
 
+// An API that cannot be used says why, and its pages do.
+func TestAnAPIThatCannotBeUsed(t *testing.T) {
+	e, err := stet.New(memstore.New(memstore.Config{}), stet.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := visit(t, admin.New(e, admin.Config{Config: operate.Config{Settle: -time.Second}}), console.Config{})
+	for _, method := range []string{"GET", "POST"} {
+		res, page := v.send(method, map[string]string{"GET": "/unknown", "POST": "/login"}[method], url.Values{"token": {"x"}})
+		if says(t, method, page, "The admin API cannot be used", "Settle"); res.StatusCode != 500 {
+			t.Errorf("%s: %d", method, res.StatusCode)
+		}
+	}
+}
+
 // What is shown is a copy: the API may have the same document for others.
 func TestWhatIsShownIsACopy(t *testing.T) {
 	hostile := func() operate.Incident {
@@ -80,6 +98,9 @@ func TestWhatIsShownIsACopy(t *testing.T) {
 	if now.Route != `a\u202eb` || now.With[0] != `\u0000` || now.Probes[`\u0001`] != 1 || now.Keys[0].Cause != `\u2066` ||
 		now.Keys[0].Snooze.Who != `\u0007` || now.Keys[0].Late.Status != 200 || string(now.Keys[0].Response.Body) != "\x00" {
 		t.Errorf("%+v", now)
+	}
+	if any := console.Tidied(map[string]any{"a": []string{"\x00"}}); any["a"].([]string)[0] != `\u0000` {
+		t.Errorf("in a value of any kind: %q", any)
 	}
 	if list := console.Tidied(operate.RecordList{NextCursor: "\x00"}); list.NextCursor != "\x00" {
 		t.Errorf("the cursor is %q", list.NextCursor)

@@ -40,6 +40,10 @@ func tidy(v reflect.Value) reflect.Value {
 			out.Set(reflect.New(v.Type().Elem()))
 			out.Elem().Set(tidy(v.Elem()))
 		}
+	case reflect.Interface:
+		if !v.IsNil() {
+			out.Set(tidy(v.Elem()))
+		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if f := v.Type().Field(i); f.IsExported() && f.Name != cursor {

@@ -19,6 +19,10 @@ func (a *answer) Header() http.Header         { return a.header }
 func (a *answer) WriteHeader(status int)      { a.status = status }
 func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
 
+// waitAfter is after how many times its patience a page is sent as its frame. Pages of readings wait
+// for two of them, and are not among these.
+const waitAfter = 3
+
 // drawPage draws a page. Where the store takes its time, the frame is sent first, and the page
 // follows in the same answer when it is drawn: this needs no script. It takes the place of what
 // stands there meanwhile, see #wait in console.css.
@@ -35,13 +39,13 @@ func (p *page) drawPage(draw pageFunc) {
 			p.fail(err)
 		}
 	}()
-	after := time.NewTimer(2 * p.console.patience)
+	after := time.NewTimer(waitAfter * p.console.patience)
 	defer after.Stop()
 	sent := false
 	select {
 	case <-done:
 	case <-after.C:
-		sent = waiting.sendFrame() == nil
+		sent = waiting.sendFrame()
 		<-done
 	}
 	if cause != nil {
@@ -58,16 +62,17 @@ func (p *page) drawPage(draw pageFunc) {
 	_, _ = w.Write(body)
 }
 
-// sendFrame sends a page up to where the content begins.
-func (p *page) sendFrame() error {
-	ctx, cancel := context.WithTimeout(p.ctx(), 0)
+// sendFrame sends a page up to where the content begins, and reports whether it has.
+func (p *page) sendFrame() bool {
+	ctx, cancel := context.WithTimeout(p.ctx(), 0) // what is known without asking
 	defer cancel()
 	v := view{Title: "Being read", Wait: true}
 	if s, err := tidied(p.api.Overview(ctx, false)); err == nil {
 		v.Status = &s
 	}
 	if err := p.write(http.StatusOK, "wait", v); err != nil {
-		return err
+		return false
 	}
-	return http.NewResponseController(p.w).Flush()
+	_ = http.NewResponseController(p.w).Flush() // what cannot be flushed is sent with the rest
+	return true
 }
