@@ -269,6 +269,9 @@ func (d *Desk) chooseIncident(ctx context.Context, s *Selection, c *chosen) erro
 		return BadParameter("action", "what an incident has is unknown: it is released, resolved, asked about, snoozed or handed over")
 	}
 	in, err := d.findIncident(ctx, s.Incident)
+	if err == nil && ctx.Err() != nil { // it is as it was read last, on which nothing is decided
+		err = notRead
+	}
 	if err != nil {
 		return err
 	}
@@ -354,17 +357,9 @@ func (d *Desk) byTags(ctx context.Context, ids []string) ([]stet.Head, error) {
 	return found, nil
 }
 
-// hasJobs is nil where jobs are run.
-func (d *Desk) hasJobs() error {
-	if d.conf.Jobs == nil {
-		return notFound
-	}
-	return nil
-}
-
 // Preview counts what a job would be about. It takes what the job takes.
 func (d *Desk) Preview(ctx context.Context, s Selection) (Count, error) {
-	if err := cmp.Or(d.caller.Takes(takes(s.Action, false, false)), d.hasJobs()); err != nil {
+	if err := d.caller.Takes(takes(s.Action, false, false)); err != nil {
 		return Count{}, err
 	}
 	c, err := d.choose(ctx, &s)
@@ -379,7 +374,7 @@ type Started struct {
 // Start starts a job: the records that match now are changed, and no others. If another number
 // matches than is expected, nothing is. It takes what the same change of one record takes.
 func (d *Desk) Start(ctx context.Context, o Order) (Started, error) {
-	if err := cmp.Or(d.caller.Takes(takes(o.Action, o.Now, o.Override)), d.hasJobs(), o.check()); err != nil {
+	if err := cmp.Or(d.caller.Takes(takes(o.Action, o.Now, o.Override)), o.check()); err != nil {
 		return Started{}, err
 	}
 	if o.Action == ActProbe && d.conf.Reconciler == nil {

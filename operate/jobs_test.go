@@ -445,3 +445,44 @@ func TestWhatAJobTakes(t *testing.T) {
 		}
 	})
 }
+
+// No job is about what an incident was when it was read last: where the store does not answer in
+// time, nothing is decided.
+func TestNoJobRestsOnAnOldReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var slow atomic.Bool
+		e, err := stet.New(ability.Wrap(memstore.New(memstore.Config{}), func(ctx context.Context, c *ability.Call) error {
+			if c.Op == ability.List && slow.Load() {
+				time.Sleep(20 * time.Second)
+			}
+			return c.Do(ctx)
+		}, false), stet.Config{StoreTimeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := operate.New(operate.Config{Engine: e, Jobs: operate.NewJobs()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun, err := e.Begin(t.Context(), stet.Request{ID: key(1)})
+		if err == nil {
+			begun.Claim.Unknown("panic")
+			err = begun.Claim.Settle(t.Context(), stet.Outcome{})
+		}
+		desk := s.For(operate.Caller{Name: "kim", Role: operate.Operator}, nil)
+		all, errs := desk.Incidents(t.Context(), operate.IncidentQuery{})
+		if err != nil || errs != nil || len(all.Incidents) != 1 {
+			t.Fatal(all, err, errs)
+		}
+		about := operate.Selection{Action: operate.ActProbe, Incident: all.Incidents[0].ID}
+		if n, err := desk.Preview(t.Context(), about); err != nil || n.Matching != 1 {
+			t.Errorf("%d, %v", n.Matching, err)
+		}
+		slow.Store(true)
+		time.Sleep(time.Minute)
+		if n, err := desk.Preview(t.Context(), about); err == nil || operate.ProblemOf(err).Status != 503 {
+			t.Errorf("beside a slow store: %d, %v", n.Matching, err)
+		}
+		time.Sleep(time.Minute)
+	})
+}

@@ -17,12 +17,13 @@ import (
 // that, or where it was changed since, that nothing is read. A reading that panics ends no process.
 func TestThoseWhoCannotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lists := func() error { return nil }
+		lists, gets := func() {}, func() {}
 		s, err := operate.New(operate.Config{Engine: newEngine(t, ability.Wrap(memstore.New(memstore.Config{}), func(ctx context.Context, c *ability.Call) error {
 			if c.Op == ability.List {
-				if err := lists(); err != nil {
-					return err
-				}
+				lists()
+			}
+			if c.Op == ability.Get {
+				gets()
 			}
 			return c.Do(ctx)
 		}, false))})
@@ -43,7 +44,7 @@ func TestThoseWhoCannotWait(t *testing.T) {
 			t.Errorf("%+v", first)
 		}
 		synctest.Wait()
-		lists = func() error { time.Sleep(300 * time.Millisecond); return nil }
+		lists = func() { time.Sleep(300 * time.Millisecond) }
 		time.Sleep(time.Minute)
 		if old := look(100 * time.Millisecond); old.Unread || !old.ReadAt.Equal(first.ReadAt) {
 			t.Errorf("read at %s, and not at %s", old.ReadAt, first.ReadAt)
@@ -57,9 +58,14 @@ func TestThoseWhoCannotWait(t *testing.T) {
 			t.Errorf("after a change: %+v", after)
 		}
 		time.Sleep(time.Minute)
+		gets = func() { time.Sleep(300 * time.Millisecond) }
+		if slow := look(100 * time.Millisecond); slow.Store.OK || slow.Store.Why != "it has not answered yet" {
+			t.Errorf("a store that takes its time: %+v", slow.Store)
+		}
+		time.Sleep(time.Minute)
 		synctest.Wait()
-		lists = func() error { panic("a bug") }
-		if _, err := s.For(operate.Caller{Name: "kim"}, nil).Incidents(t.Context(), operate.IncidentQuery{}); operate.ProblemOf(err).Status != 503 {
+		lists = func() { panic("a bug") }
+		if _, err := s.For(operate.Caller{Name: "kim"}, nil).Incidents(t.Context(), operate.IncidentQuery{}); err == nil || operate.ProblemOf(err).Status != 503 {
 			t.Errorf("a panic: %v", err)
 		}
 	})

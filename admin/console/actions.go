@@ -186,7 +186,7 @@ func (p *page) forget(f *form) error {
 }
 
 // told goes on after a change of the record that the path names: with its page.
-func (p *page) told(_ operate.Record, err error, done string) error {
+func (p *page) told(err error, done string) error {
 	return p.answered(fit(err), keyURL(p.r.PathValue("id"))+"?done="+done, nil, func(status int, n *note) error {
 		if isChanged(err) {
 			if r, err := p.record(); err == nil {
@@ -199,8 +199,8 @@ func (p *page) told(_ operate.Record, err error, done string) error {
 
 // probe answers POST /keys/{id}/probe.
 func (p *page) probe() error {
-	asked, err := p.api.Probe(p.ctx(), p.named(), operate.Question{})
-	return p.told(asked.Record, err, "probe")
+	_, err := p.api.Probe(p.ctx(), p.named(), operate.Question{})
+	return p.told(err, "probe")
 }
 
 // doneNow reports whether what the address says was done is what the record is. An address alone
@@ -244,16 +244,16 @@ func (p *page) snooze() error {
 	doc := operate.Snoozing{Reason: p.Typed("reason"), Condition: p.condition()}
 	if p.Typed("wake") != "" {
 		doc.For = new(float64)
-		r, err := p.api.Snooze(p.ctx(), p.named(), doc)
-		return p.told(r, err, "wake")
+		_, err := p.api.Snooze(p.ctx(), p.named(), doc)
+		return p.told(err, "wake")
 	}
 	var err error
 	if doc.Until, err = time.Parse(time.RFC3339, p.Typed("until")); err != nil {
 		return &problem{Status: http.StatusBadRequest, Title: "A snooze takes a time",
 			Detail: "Choose one of the times. Nothing was changed."}
 	}
-	r, err := p.api.Snooze(p.ctx(), p.named(), doc)
-	return p.told(r, err, "snooze")
+	_, err = p.api.Snooze(p.ctx(), p.named(), doc)
+	return p.told(err, "snooze")
 }
 
 // choice is an instant until which keys can be snoozed.
@@ -275,8 +275,8 @@ func (p *page) Quiet() []choice {
 
 // hand answers POST /keys/{id}/hand.
 func (p *page) hand() error {
-	r, err := p.api.Hand(p.ctx(), p.named(), operate.Handing{To: p.Typed("to"), Note: p.Typed("note"), Condition: p.condition()})
-	return p.told(r, err, "hand")
+	_, err := p.api.Hand(p.ctx(), p.named(), operate.Handing{To: p.Typed("to"), Note: p.Typed("note"), Condition: p.condition()})
+	return p.told(err, "hand")
 }
 
 // condition is what the page showed that the decision was made on. A form without it is refused.
@@ -301,6 +301,6 @@ func isChanged(err error) bool {
 
 // annotate answers POST /keys/{id}/note.
 func (p *page) annotate() error {
-	r, err := p.api.Note(p.ctx(), p.named(), operate.Remark{Reason: p.Typed("note")})
-	return p.told(r, err, "note")
+	_, err := p.api.Note(p.ctx(), p.named(), operate.Remark{Reason: p.Typed("note")})
+	return p.told(err, "note")
 }

@@ -32,8 +32,8 @@ type Config struct {
 }
 
 // patience is how long a page waits for what is read of all unknown records: after that it is drawn
-// from what was read last, and says when that was, or that it is not read yet. After three times that long
-// the frame of a page is sent without its content, which follows.
+// from what was read last, and says when that was, or that it is not read yet. After waitAfter times
+// that the frame of a page is sent without its content, which follows.
 const patience = 300 * time.Millisecond
 
 // Door is what the console is in front of: an [admin.Handler] is one.

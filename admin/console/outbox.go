@@ -161,11 +161,11 @@ func (p *page) messagePage(status int, n *note, reveal bool) error {
 }
 
 func (p *page) readMessage(reveal bool) (operate.Message, error) {
-	if id := p.r.PathValue("message"); reveal {
+	id := p.r.PathValue("message")
+	if reveal {
 		return p.api.RevealMessage(p.ctx(), id, p.Typed("reason"))
-	} else {
-		return p.api.Message(p.ctx(), id)
 	}
+	return p.api.Message(p.ctx(), id)
 }
 
 // settleMessage answers POST /outbox/{message}/retry, …/confirm and …/discard.

@@ -341,6 +341,20 @@ func TestSessionsOutliveARestart(t *testing.T) { // O13
 	}
 }
 
+// Where no token is asked for, a form of before a reload is still of this console.
+func TestFormsWithoutASessionOutliveAReload(t *testing.T) {
+	s := newShop(t, stet.Never)
+	start := func() console.Door { return admin.New(s.engine, admin.Config{}) }
+	at := "/keys/" + s.id("lost-0")
+	v := visit(t, s.api, console.Config{})
+	v.h = console.New(start(), console.Config{})
+	page := v.page(at)
+	v.h = console.New(start(), console.Config{})
+	if res, _ := v.submit(page, at+"/note", url.Values{"note": {"n"}}); res.StatusCode != http.StatusSeeOther {
+		t.Errorf("%d", res.StatusCode)
+	}
+}
+
 // Who guesses tokens does not shut out those at the same address who have signed in.
 func TestGuessesShutNoSessionOut(t *testing.T) { // O05
 	s := newShop(t, stet.Never)

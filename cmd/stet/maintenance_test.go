@@ -72,10 +72,15 @@ func TestGatewayKeepsItsStore(t *testing.T) { // I10
 			})
 			got := gate.await(t, "counted and watched", func(m map[string]float64) bool {
 				_, counted := m[`idem_keys_active{state="expired"}`]
-				return counted && m["idem_unknown_oldest_age_seconds"] > 0
+				_, asked := m[`idem_dead_letters{kind="outbox"}`]
+				return counted && m["idem_unknown_oldest_age_seconds"] > 0 && asked == (store == "sqlite:stet.db")
 			})
 			if _, sized := got["idem_store_log_bytes"]; sized != (store == "sqlite:stet.db") { // B06
 				t.Errorf("the size of the store's log is there: %v", sized)
+			}
+			messages, there := got[`idem_dead_letters{kind="outbox"}`]
+			if there != (store == "sqlite:stet.db") || messages != 0 { // Y18
+				t.Errorf("dead messages: %v, which are there: %v", messages, there)
 			}
 			const batch = `"msg":"keys absent","count":2`
 			if text := gate.stderr.text(); store == "sqlite:stet.db" && !strings.Contains(text, batch) {
