@@ -73,7 +73,7 @@
 //	admin                                the same as a JSON API
 //	admin/adminclient                    a client of that API
 //	admin/console                        the pages in front of it
-//	admin/figures                        what requests were told, of all processes on a store
+//	operate/fleet                        which processes share a store, and what each has told clients
 //	cmd/stet                             the program: gateway, console, command line (docs/cli.md)
 //	docs/problems                        the problem codes of HTTP answers, a page for each
 //

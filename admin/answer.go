@@ -121,16 +121,6 @@ func postTo[N, B, D any](name func(*call) N, do func(*operate.Desk, context.Cont
 	}}
 }
 
-// overview is a [operate.Desk.Overview] of an hour, or of a day.
-func overview(d *operate.Desk, ctx context.Context, q struct {
-	Span string `json:"span"`
-}) (operate.Status, error) {
-	if q.Span != "" && q.Span != "hour" && q.Span != "day" {
-		return operate.Status{}, operate.BadParameter("span", "it is hour or day")
-	}
-	return d.Overview(ctx, q.Span == "day")
-}
-
 // report is a line of JSON for each record that a job did not change.
 func (h *Handler) report(c *call) (any, error) {
 	failures, err := h.desk(c).Report(c.Context(), job(c))

@@ -48,7 +48,7 @@ var routes = []route{
 	{"GET", "/livez", anyone, by((*Handler).livez), nil},
 	{"GET", "/readyz", anyone, by((*Handler).readyz), nil},
 	{"GET", "/api/v1/whoami", viewer, of((*visit).Whoami), nil},
-	{"GET", "/api/v1/status", viewer, get(overview), nil},
+	{"GET", "/api/v1/status", viewer, get(without((*desk).Overview)), nil},
 	{"GET", "/api/v1/keys", viewer, get((*desk).Records), nil},
 	{"GET", byKey, viewer, showMore(record, (*desk).Record, (*desk).Reveal), nil},
 	{"DELETE", byKey, admin, remove(record, (*desk).Delete), nil},

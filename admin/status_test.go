@@ -23,8 +23,7 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 // counted is what a board would tell.
 func counted(context.Context) operate.Figures {
 	return operate.Figures{At: noon, Gateways: []operate.Gateway{{Name: "gw-1:1", State: "ready", SeenAt: noon}},
-		Hour:   []operate.Series{{Result: "new", Step: 15, PerSecond: []float64{1}}},
-		Day:    []operate.Series{{Result: "new", Step: 900, PerSecond: []float64{2}}},
+		Since: noon.Add(-time.Hour), Results: operate.Results{"new": 6},
 		Routes: []operate.RouteFigures{{Route: "gone", Results: map[string]int{"new": 1}}, {Route: "pay", Results: map[string]int{"new": 5}, Unprotected: 2}}}
 }
 
@@ -59,16 +58,10 @@ func TestStatus(t *testing.T) {
 	d.token = "token-of-all"
 	s := read[operate.Status](d, "/api/v1/status")
 	if s.Title != "production eu-1" || s.TraceURL == "" || !s.At.Equal(noon) || s.Store.Name != "postgres" || s.Cache.Why != "away" ||
-		*s.OutboxDead != 3 || len(s.Gateways) != 1 || len(s.Warnings) != 1 || s.Series[0].PerSecond[0] != 1 {
+		*s.OutboxDead != 3 || len(s.Gateways) != 1 || len(s.Warnings) != 1 || s.Requests["new"] != 6 || !s.RequestsSince.Equal(noon.Add(-time.Hour)) {
 		t.Errorf("%+v", s)
 	}
-	if s = read[operate.Status](d, "/api/v1/status?span=day"); s.Series[0].Step != 900 {
-		t.Errorf("%+v", s.Series)
-	}
-	for _, query := range []string{"span=week", "x=1"} {
-		d.refused("/api/v1/status?"+query, 400, "bad-parameter")
-	}
-	for _, path := range []string{"gateways", "routes", "config"} {
+	for _, path := range []string{"status", "gateways", "routes", "config"} {
 		d.refused("/api/v1/"+path+"?x=1", 400, "bad-parameter")
 	}
 }
@@ -202,7 +195,7 @@ func TestFiguresOfBoundTokens(t *testing.T) { // D12
 		d.refused("/api/v1/"+path, 404, "not-found")
 	}
 	s := read[operate.Status](d, "/api/v1/status")
-	if len(s.Gateways)+len(s.Series)+len(s.Warnings) > 0 || *s.OutboxDead != 1 || s.More || s.Title == "" || !s.Store.OK {
+	if len(s.Gateways)+len(s.Requests)+len(s.Warnings) > 0 || *s.OutboxDead != 1 || s.More || s.Title == "" || !s.Store.OK {
 		t.Errorf("%+v", s)
 	}
 }

@@ -7,7 +7,7 @@ import "context"
 // methods of the Desk say what each does and which role it takes. A refusal is a [*Problem], or what
 // [ProblemOf] makes one of.
 type API interface {
-	Overview(ctx context.Context, day bool) (Status, error)
+	Overview(ctx context.Context) (Status, error)
 	Incidents(ctx context.Context, q IncidentQuery) (IncidentList, error)
 	Incident(ctx context.Context, id string, s Shown) (Incident, error)
 	Records(ctx context.Context, q RecordQuery) (RecordList, error)

@@ -33,7 +33,7 @@ func TestThoseWhoCannotWait(t *testing.T) {
 		look := func(wait time.Duration) operate.Status {
 			ctx, cancel := context.WithTimeout(t.Context(), wait)
 			defer cancel()
-			all, err := s.For(operate.Caller{Name: "kim"}, nil).Overview(ctx, false)
+			all, err := s.For(operate.Caller{Name: "kim"}, nil).Overview(ctx)
 			if err != nil {
 				t.Error(err)
 			}

@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -32,7 +31,8 @@ type Status struct {
 	Store         Health     `json:"store"`
 	Cache         *Health    `json:"cache,omitzero"`
 	Gateways      []Gateway  `json:"gateways"`
-	Series        []Series   `json:"series"` // one for each result there was, of all gateways: of the last hour, or with ?span=day of a day
+	Requests      Results    `json:"requests"`                // of all gateways, since they began; those that ended a day ago are left out
+	RequestsSince time.Time  `json:"requests_since,omitzero"` // when the first of these gateways began
 	Warnings      []Warning  `json:"warnings"`
 }
 
@@ -58,17 +58,10 @@ type Gateway struct {
 	Version   string    `json:"version,omitzero"`
 	StartedAt time.Time `json:"started_at"`
 	SeenAt    time.Time `json:"seen_at"`
-	State     string    `json:"state"` // ready, draining, ended, or gone: no sign of life
-	PerSecond float64   `json:"per_second"`
+	State     string    `json:"state"`            // ready, draining, ended, or gone: no sign of life
+	PerSecond float64   `json:"per_second"`       // between its last two signs of life
 	Partial   bool      `json:"partial,omitzero"` // some of its figures are missing: there were too many to publish, or they cannot be read
-}
-
-// Series is how many requests a second had a result, in equal steps up to Until.
-type Series struct {
-	Result    string    `json:"result"`
-	Until     time.Time `json:"until"`
-	Step      float64   `json:"step_s"`
-	PerSecond []float64 `json:"per_second"`
+	Unheard   bool      `json:"unheard,omitzero"` // of the process that answers: the others do not know of it, as 64 are known already or the store took no record
 }
 
 // Warning is a setting or a state that should be looked at.
@@ -78,9 +71,8 @@ type Warning struct {
 	Mend string `json:"mend"`
 }
 
-// RouteFigures is a route's rules in short, and what its requests were told since its gateways
-// began, at most a day ago. A route without a Mode is not in the configuration of the gateway that
-// was asked.
+// RouteFigures is a route's rules in short, and what its requests were told since the gateways
+// began. A route without a Mode is not in the configuration of the gateway that was asked.
 type RouteFigures struct {
 	Route       string  `json:"route"`
 	Match       string  `json:"match,omitzero"` // "": requests that no other route matches
@@ -93,10 +85,11 @@ type RouteFigures struct {
 
 // Figures is what the processes on one store have counted.
 type Figures struct {
-	At        time.Time // by the store's clock
-	Gateways  []Gateway
-	Hour, Day []Series // of all requests, one for each result that there was
-	Routes    []RouteFigures
+	At       time.Time // by the store's clock
+	Since    time.Time // when the first of the processes began; zero: there is none
+	Gateways []Gateway
+	Results  Results // of all requests
+	Routes   []RouteFigures
 }
 
 // Results counts requests by what they were told, in the words of idem_requests_total.
@@ -115,38 +108,15 @@ func (r Results) Requests() (n int) {
 // counted.
 func (r Results) Duplicates() int { return r["replay"] }
 
-// Sum counts the requests of all series since an instant, by whole steps.
-func Sum(all []Series, since time.Time) Results {
-	r := Results{}
-	for i := range all {
-		if n := all[i].since(since); n > 0 {
-			r[all[i].Result] += n
-		}
-	}
-	return r
-}
-
-func (s *Series) since(since time.Time) int {
-	n, end := 0.0, s.Until
-	for _, rate := range slices.Backward(s.PerSecond) {
-		if !end.After(since) {
-			break
-		}
-		n, end = n+rate*s.Step, end.Add(-time.Duration(s.Step*float64(time.Second)))
-	}
-	return int(n + .5)
-}
-
-// Overview says what needs a person, and how the parts are; the series are of an hour, or of a day.
-// Callers who are bound to scopes are told what is of those: no gateways, no rates, and no warnings,
+// Overview says what needs a person, and how the parts are. Callers who are bound to scopes are told what is of those: no gateways, no rates, and no warnings,
 // which are of all. Where ctx ends before the unknown records are read, they are as they were read last,
 // and Unread if they were not. It takes a viewer.
-func (d *Desk) Overview(ctx context.Context, day bool) (Status, error) {
+func (d *Desk) Overview(ctx context.Context) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	c, all := &d.conf, !d.caller.Bound()
 	s := Status{Title: c.Title, TraceURL: c.TraceURL, At: time.Now().UTC(), Double: []Entry{}, Incidents: []Incident{}, Ended: []Ended{}, Gateways: []Gateway{},
-		Series: []Series{}, Warnings: []Warning{}}
+		Requests: Results{}, Warnings: []Warning{}}
 	s.Store, s.Cache = d.health(ctx)
 	if err := d.attention(ctx, &s); err != nil {
 		s.OutboxUnread = c.Outbox != nil // they are read together
@@ -160,9 +130,9 @@ func (d *Desk) Overview(ctx context.Context, day bool) (Status, error) {
 	if c.Figures != nil {
 		f := c.Figures(ctx)
 		if s.At = f.At; all {
-			s.Gateways = some(f.Gateways)
-			if s.Series = some(f.Hour); day {
-				s.Series = some(f.Day)
+			s.Gateways, s.RequestsSince = some(f.Gateways), f.Since
+			if f.Results != nil {
+				s.Requests = f.Results
 			}
 		}
 	}

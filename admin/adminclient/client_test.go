@@ -286,7 +286,7 @@ func TestInProcessCaller(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	})
 	_, err := adminclient.InProcess(sees, &http.Request{TLS: &tls.ConnectionState{ServerName: "stet"}},
-		"").Overview(t.Context(), false)
+		"").Overview(t.Context())
 	if p, ok := errors.AsType[*adminclient.Problem](err); !ok || p.RetryAfter != "7" || over == nil ||
 		over.ServerName != "stet" {
 		t.Errorf("over TLS: %v, %v", err, over)
@@ -334,7 +334,7 @@ func TestTokenIsShownToTheAPIAlone(t *testing.T) {
 		"TLS": {answers(never, 400, nil, "Client sent an HTTP request to an HTTPS server."),
 			adminclient.StrangerError{Status: 400, TLS: true}},
 	} {
-		_, err := tt.client.Overview(t.Context(), false)
+		_, err := tt.client.Overview(t.Context())
 		if s, ok := errors.AsType[*adminclient.StrangerError](err); !ok || *s != tt.want || s.Error() == "" {
 			t.Errorf("%s: %v, want %v", name, err, tt.want)
 		}
@@ -343,7 +343,7 @@ func TestTokenIsShownToTheAPIAlone(t *testing.T) {
 		t.Errorf("they heard %s", text)
 	}
 	replaced := answers(func(r *http.Request) bool { return r.URL.Path == "/livez" }, 200, nil, `{}`)
-	if _, err := replaced.Overview(t.Context(), false); !errors.As(err, new(*adminclient.StrangerError)) {
+	if _, err := replaced.Overview(t.Context()); !errors.As(err, new(*adminclient.StrangerError)) {
 		t.Errorf("an answer without the marker is believed: %v", err)
 	}
 	closed := httptest.NewServer(http.NotFoundHandler())
@@ -352,7 +352,7 @@ func TestTokenIsShownToTheAPIAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Overview(t.Context(), false); !errors.As(err, new(*adminclient.UnreachableError)) {
+	if _, err := c.Overview(t.Context()); !errors.As(err, new(*adminclient.UnreachableError)) {
 		t.Errorf("a closed port: %v", err)
 	}
 	for _, address := range []string{"", "127.0.0.1:8081", "ftp://x", "http://", "http://user:secret@host", "unix:"} {

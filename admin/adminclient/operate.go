@@ -22,12 +22,8 @@ func (c *Client) Whoami(ctx context.Context) (admin.Whoami, error) {
 }
 
 // Overview implements [operate.API].
-func (c *Client) Overview(ctx context.Context, day bool) (operate.Status, error) {
-	path := "/api/v1/status"
-	if day {
-		path += "?span=day"
-	}
-	return get[operate.Status](ctx, c, path)
+func (c *Client) Overview(ctx context.Context) (operate.Status, error) {
+	return get[operate.Status](ctx, c, "/api/v1/status")
 }
 
 // Routes implements [admin.API].

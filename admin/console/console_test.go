@@ -117,7 +117,7 @@ func (v *visitor) submit(page, action string, typed url.Values) (*http.Response,
 }
 
 // pages are the addresses of one page of each kind.
-var pages = []string{"/", "/?span=day", "/unknown", "/unknown?which=late", "/unknown?which=snoozed", "/unknown?open=i-v1-refunds", "/unknown/i-v1-charges",
+var pages = []string{"/", "/unknown", "/unknown?which=late", "/unknown?which=snoozed", "/unknown?open=i-v1-refunds", "/unknown/i-v1-charges",
 	"/unknown/i-v1-charges/release", "/unknown/i-v1-refunds/resolve", "/unknown/i-v1-charges/probe", "/unknown/i-v1-charges/snooze", "/unknown/i-v1-charges/hand", "/keys", "/keys?state=unknown&scope=acme", "/keys/" + cutID, "/keys/" + lateID, "/keys/" + deadID, "/keys/" + doneID,
 	"/keys/" + cutID + "/happened", "/keys/" + lateID + "/happened", "/keys/" + cutID + "/released", "/keys/" + cutID + "/released?cancelled=1", "/keys/" + doneID + "/forget",
 	"/dead", "/outbox/18204", "/routes", "/audit", "/audit?who=otto", "/config", "/config?changed=1", "/jobs", "/jobs/bulk_1", "/jobs/bulk_2", "/find"}

@@ -46,27 +46,3 @@ func dict(pairs ...any) map[string]any {
 	}
 	return d
 }
-
-// spark is a series as a path in a box of 240 by 36.
-type spark struct {
-	Line, Fill string
-	Now, Peak  float64
-}
-
-func sparkOf(values []float64) spark {
-	s := spark{}
-	if len(values) == 0 {
-		return s
-	}
-	s.Peak, s.Now = max(slices.Max(values), 0), values[len(values)-1]
-	const width, base, top = 240.0, 34.0, 4.4
-	step := width / float64(max(len(values)-1, 1))
-	points := make([]string, len(values))
-	for i, v := range values {
-		y := base - (base-top)*max(v, 0)/cmp.Or(s.Peak, 1)
-		points[i] = trimmed(float64(i)*step, 1) + " " + trimmed(y, 1)
-	}
-	line := strings.Join(points, " ")
-	s.Line, s.Fill = "M"+line, "M0 34L"+line+"L240 34z"
-	return s
-}

@@ -360,16 +360,13 @@ func (f *fake) letters(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *fake) figures(w http.ResponseWriter, at string) {
-	series := func(result string, values ...float64) operate.Series {
-		return operate.Series{Result: result, Until: f.now, Step: 900, PerSecond: values}
-	}
 	two := 2
 	switch at {
 	case "/api/v1/status":
 		s := operate.Status{Title: "production eu-1", TraceURL: "https://traces.example/{trace_id}", At: f.now, Unknown: 16, Dead: 1, Waiting: 15, OldestUnknown: f.now.Add(-7 * time.Minute), OutboxDead: &two,
 			Store:    operate.Health{Name: "postgres", OK: true, P50MS: 1.9, P99MS: 4.1},
 			Gateways: []operate.Gateway{{Name: "gw-1", State: "ready", StartedAt: f.now.Add(-100 * time.Hour), PerSecond: 21}, {Name: "gw-2", State: "gone", SeenAt: f.now.Add(-8 * time.Minute)}},
-			Series:   []operate.Series{series("new", 38, 37, 33, 38), series("replay", .3, .3, 3.4, .8), series("limited", 0, 0, 0, 0)},
+			Requests: operate.Results{"new": 3800, "replay": 42}, RequestsSince: f.now.Add(-100 * time.Hour),
 			Ended: []operate.Ended{{At: f.now.Add(-time.Hour), Count: 12, To: "retryable", Action: "release", Who: "sue", Reason: "none at the bank"},
 				{At: f.now.Add(-2 * time.Hour), Count: 1, To: "completed", Action: "resolve", Who: "reconciler", ID: doneID}},
 			Warnings: []operate.Warning{{Code: "single-tenant", Text: "Every client shares one scope.", Mend: "Set scope.header."}}}

@@ -257,7 +257,7 @@ func (p *page) write(status int, name string, v view) error {
 func (p *page) status() *operate.Status {
 	ctx, cancel := p.glance()
 	defer cancel()
-	s, err := tidied(p.api.Overview(ctx, false))
+	s, err := tidied(p.api.Overview(ctx))
 	if err != nil {
 		return nil
 	}

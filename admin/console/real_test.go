@@ -14,8 +14,8 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/console"
-	"github.com/stet-dev/stet/admin/figures"
 	"github.com/stet-dev/stet/operate"
+	"github.com/stet-dev/stet/operate/fleet"
 	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/store/memstore"
 )
@@ -29,7 +29,7 @@ type shop struct {
 
 func newShop(t *testing.T, settle time.Duration) *shop {
 	t.Helper()
-	board := figures.New(figures.Config{Version: "test"})
+	board := fleet.New(fleet.Config{Version: "test"})
 	e, err := stet.New(memstore.New(memstore.Config{}), stet.Config{Pepper: []byte("pepper"), Holder: "gw-1:1", Observe: board.Observe})
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestOverTheAPI(t *testing.T) {
 	s := newShop(t, 10*time.Minute)
 	for _, role := range []string{"viewer", "operator", "admin"} {
 		v := as(t, s.api, role)
-		all := []string{"/", "/?span=day", "/unknown", v.incident(), "/keys", "/keys?state=failed&sort=oldest", "/dead", "/routes", "/audit", "/config", "/jobs", "/find"}
+		all := []string{"/", "/unknown", v.incident(), "/keys", "/keys?state=failed&sort=oldest", "/dead", "/routes", "/audit", "/config", "/jobs", "/find"}
 		for _, key := range []string{"lost-0", "done", "failed", "free", "runs"} {
 			all = append(all, "/keys/"+s.id(key))
 		}

@@ -67,7 +67,7 @@ func (p *page) sendFrame() bool {
 	ctx, cancel := context.WithTimeout(p.ctx(), 0) // what is known without asking
 	defer cancel()
 	v := view{Title: "Being read", Wait: true}
-	if s, err := tidied(p.api.Overview(ctx, false)); err == nil {
+	if s, err := tidied(p.api.Overview(ctx)); err == nil {
 		v.Status = &s
 	}
 	if err := p.write(http.StatusOK, "wait", v); err != nil {

@@ -52,12 +52,11 @@ func (p *page) unknown() error {
 		for _, which := range incidentFilters {
 			d.Counts[which.name] += which.count(p, in)
 		}
-		if !selected(p, d.Which, in) {
-			continue
-		}
-		g := p.group(in)
-		g.Open = slices.ContainsFunc(open, in.Alike) || q.Get("open") == "" && len(d.Groups) == 0
-		d.Groups = append(d.Groups, g)
+	}
+	d.Groups = p.groups(doc.Incidents, d.Which)
+	for i := range d.Groups {
+		g := &d.Groups[i]
+		g.Open = slices.ContainsFunc(open, g.Alike) || q.Get("open") == "" && i == 0
 	}
 	if err := p.loadOpen(ctx, d.Groups, glanced); err != nil {
 		return err
@@ -98,6 +97,17 @@ func selected(p *page, which string, in *operate.Incident) bool {
 		}
 	}
 	return waiting(in) > 0
+}
+
+// groups are the incidents that a filter selects, as the overview and the page of unknown ones list
+// them.
+func (p *page) groups(all []operate.Incident, which string) (list []group) {
+	for i := range all {
+		if selected(p, which, &all[i]) {
+			list = append(list, p.group(&all[i]))
+		}
+	}
+	return list
 }
 
 func (p *page) group(in *operate.Incident) group {

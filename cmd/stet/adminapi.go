@@ -14,9 +14,9 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/adminclient"
-	"github.com/stet-dev/stet/admin/figures"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/operate"
+	"github.com/stet-dev/stet/operate/fleet"
 )
 
 // source is where operator commands find records: in a store, or through a running gateway.
@@ -80,7 +80,7 @@ func (s *source) local(w *world, p target) (*api, error) {
 	if err != nil {
 		fmt.Fprintf(w.stderr, "stet: %s; nothing is asked\n", err)
 	}
-	published := figures.NewReader(engine)
+	published := fleet.NewReader(engine)
 	h := admin.New(engine, admin.Config{Who: whoami(), Config: operate.Config{Jobs: jobs, Outbox: desk(store, engine),
 		Settle: settling(&p.reconcile), Reconciler: probe, Figures: published.Figures, Asking: published.Asking}})
 	return &api{Client: adminclient.InProcess(h, nil, ""), jobs: jobs, close: func() { _ = store.Close() }}, nil

@@ -18,13 +18,13 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/admin/console"
-	"github.com/stet-dev/stet/admin/figures"
 	"github.com/stet-dev/stet/cmd/internal/config"
 	"github.com/stet-dev/stet/cmd/internal/dsn"
 	"github.com/stet-dev/stet/cmd/internal/observe"
 	"github.com/stet-dev/stet/gateway"
 	"github.com/stet-dev/stet/maintenance"
 	"github.com/stet-dev/stet/operate"
+	"github.com/stet-dev/stet/operate/fleet"
 	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/stethttp"
 )
@@ -44,7 +44,7 @@ type app struct {
 	engine  *stet.Engine
 	jobs    *operate.Jobs
 	metrics *observe.Metrics
-	board   *figures.Board
+	board   *fleet.Board
 	limits  *stethttp.Limits // one for all configurations: what was used up stays used up
 	gate    *gateway.Gateway
 	server  *gateway.Server
@@ -105,7 +105,8 @@ func (a *app) inherit(ctx context.Context) {
 
 // build makes the engine.
 func (a *app) build(pepper []byte) (err error) {
-	a.board = figures.New(figures.Config{Version: versionText(), Draining: func() bool { return a.server != nil && a.server.Draining() }})
+	a.board = fleet.New(fleet.Config{Version: versionText(), Measure: a.measure, Measured: a.metrics.Measured,
+		Draining: func() bool { return a.server != nil && a.server.Draining() }})
 	var log *observe.Log // names records as the engine does, which is quiet until there is one
 	a.engine, err = stet.New(a.store.Store, stet.Config{StoreTimeout: a.conf.Store.Timeout.Duration(), Pepper: pepper,
 		MaxUnstored: a.conf.Limits.MaxUnstoredBytes,
@@ -123,6 +124,14 @@ func (a *app) build(pepper []byte) (err error) {
 	a.jobs = operate.NewJobs()
 	a.limits, a.signed = stethttp.NewLimits(a.conf.LimitsConfig()), console.NewSessions()
 	return nil
+}
+
+// measure returns the figures of the store as a whole.
+func (a *app) measure(ctx context.Context) map[string]float64 {
+	if box := desk(a.store, a.engine); box != nil {
+		return observe.Measure(ctx, a.engine.Operator(), box.Counts)
+	}
+	return observe.Measure(ctx, a.engine.Operator(), nil)
 }
 
 // announce tells metrics and /policy.json which routes there are.
@@ -243,12 +252,6 @@ func (a *app) run(ctx context.Context) error {
 		running.Go(func() { a.watch.run(loops) })
 	}
 	running.Go(func() { a.loop(a.board.Run(loops, a.engine)) })
-	running.Go(func() { a.metrics.CountKeys(loops, a.engine.Operator().Count) })
-	running.Go(func() { a.metrics.WatchUnknown(loops, a.engine.Operator().List) })
-	running.Go(func() { a.metrics.WatchDoubleEffects(loops, a.engine.Operator().DoubleEffects) })
-	if box := desk(a.store, a.engine); box != nil {
-		running.Go(func() { a.metrics.WatchOutbox(loops, box.Counts) })
-	}
 	running.Go(func() { a.reloads(loops) })
 	working, stopJobs := context.WithCancel(ctx) // a job stops at once when the end is asked for: another gateway goes on with it
 	var jobs sync.WaitGroup

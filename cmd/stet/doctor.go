@@ -186,7 +186,7 @@ func (p *patient) ask(ctx context.Context) error {
 		return a.told(err)
 	}
 	p.routes = routes.Routes
-	s, err := a.Overview(ctx, false)
+	s, err := a.Overview(ctx)
 	p.warnings, p.status = s.Warnings, s
 	return a.told(err)
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin"
 	"github.com/stet-dev/stet/operate"
@@ -35,17 +33,16 @@ func (a *app) tell() {
 
 // health says how store and cache answer this gateway.
 func (a *app) health() (store operate.Health, cache *operate.Health) {
-	calls := a.board.Calls()
-	store = operate.Health{Name: storeName(a.started), P50MS: calls.P50.Seconds() * 1e3, P99MS: calls.P99.Seconds() * 1e3}
+	p50, p99, failing := a.metrics.StoreCalls()
+	store = operate.Health{Name: storeName(a.started), P50MS: p50.Seconds() * 1e3, P99MS: p99.Seconds() * 1e3}
 	breaker, guarded := stet.As[*breakerstore.Store](a.store.Store)
 	switch lost := a.watch.unready(); {
 	case lost != "":
 		store.Why = lost
 	case guarded && breaker.State() != breakerstore.Closed:
 		store.Why = "its circuit breaker is " + breaker.State().String()
-	case calls.Failed > calls.Answered:
-		store.Why = fmt.Sprintf("%d of %s of the last minute failed", calls.Failed,
-			plural(int(calls.Failed+calls.Answered), "call"))
+	case failing:
+		store.Why = "most calls of the last minute failed"
 	}
 	store.OK = store.Why == ""
 	if tier, ok := stet.As[*tierstore.Store](a.store.Store); ok {

@@ -15,28 +15,25 @@ import (
 
 type reportCmd struct {
 	source
-	Since time.Duration `default:"1d" least:"1m" placeholder:"1d" help:"How far back; the figures of requests go back a day at most (1d)."`
+	Since time.Duration `default:"1d" least:"1m" placeholder:"1d" help:"How far back changes are looked at (1d). Requests are counted since the gateways began."`
 	JSON  bool          `name:"json" help:"Print JSON."`
 }
-
-// kept is how long gateways keep the figures of requests.
-const kept = 24 * time.Hour
 
 // report is what was told and done since an instant. What is of another time says so in its name.
 type report struct {
 	Since         time.Time              `json:"since"`
 	Until         time.Time              `json:"until"`
-	RequestsSince time.Time              `json:"requests_since"` // a day before until, or since if that is later
-	Requests      operate.Results        `json:"requests"`       // by result
-	Duplicates    int                    `json:"duplicates"`     // of the requests
-	Changes       map[string]int         `json:"changes"`        // of records, by action
-	Who           map[string]int         `json:"who"`            // changes by name
-	Unread        bool                   `json:"unread_now"`     // nothing is known of the next four
+	RequestsSince time.Time              `json:"requests_since,omitzero"` // when the first of the gateways began; none: no gateway has counted
+	Requests      operate.Results        `json:"requests"`                // by result, since then
+	Duplicates    int                    `json:"duplicates"`              // of the requests
+	Changes       map[string]int         `json:"changes"`                 // of records, by action
+	Who           map[string]int         `json:"who"`                     // changes by name
+	Unread        bool                   `json:"unread_now"`              // nothing is known of the next four
 	Unknown       int                    `json:"unknown_now"`
 	Waiting       int                    `json:"waiting_now"`
 	Dead          int                    `json:"dead_letters_now"`
 	Snoozed       int                    `json:"snoozed_now"`
-	Routes        []operate.RouteFigures `json:"routes_of_a_day"` // since their gateways began, at most a day ago
+	Routes        []operate.RouteFigures `json:"routes"` // since the gateways began
 }
 
 func (c *reportCmd) Run(w *world, a *api) error {
@@ -51,15 +48,13 @@ func (c *reportCmd) Run(w *world, a *api) error {
 }
 
 func (c *reportCmd) gather(ctx context.Context, a *api) (*report, error) {
-	s, err := a.Overview(ctx, true)
+	s, err := a.Overview(ctx)
 	if err != nil {
 		return nil, noFigures(a, err)
 	}
-	r := &report{Until: s.At, Since: s.At.Add(-c.Since), RequestsSince: s.At.Add(-min(c.Since, kept)),
-		Changes: map[string]int{}, Who: map[string]int{},
+	r := &report{Until: s.At, Since: s.At.Add(-c.Since), RequestsSince: s.RequestsSince, Requests: s.Requests,
+		Duplicates: s.Requests.Duplicates(), Changes: map[string]int{}, Who: map[string]int{},
 		Unread: s.Unread, Unknown: s.Unknown, Waiting: s.Waiting, Dead: s.Dead, Snoozed: s.Snoozed}
-	r.Requests = operate.Sum(s.Series, r.RequestsSince)
-	r.Duplicates = r.Requests.Duplicates()
 	routes, err := a.Routes(ctx)
 	if err != nil && !adminclient.Is(err, "not-found") { // a token of some scopes has none
 		return nil, err
@@ -83,10 +78,12 @@ func noFigures(a *api, err error) error {
 }
 
 func (r *report) print(w *world) error {
-	requests := cmp.Or(counted(r.Requests), "none") +
-		given(r.RequestsSince.After(r.Since), "; of the last 24 h alone, which is all that is kept")
+	requests, prevented := cmp.Or(counted(r.Requests), "none")+since(r.RequestsSince), number(r.Duplicates)
+	if r.RequestsSince.IsZero() {
+		requests, prevented = "not known: nothing is counted that you may see", ""
+	}
 	err := pairs(w.stdout, "since", instant(r.Since), "until", instant(r.Until), "requests", requests,
-		"duplicates prevented", number(r.Duplicates), "changes", cmp.Or(counted(r.Changes), "none"), "by", counted(r.Who),
+		"duplicates prevented", prevented, "changes", cmp.Or(counted(r.Changes), "none"), "by", counted(r.Who),
 		"unknown now", unknowns(r.Unread, r.Unknown, r.Dead, r.Snoozed))
 	if len(r.Routes) == 0 {
 		return err
@@ -96,7 +93,7 @@ func (r *report) print(w *world) error {
 		unprotected += r.Routes[i].Unprotected + r.Routes[i].Shadow.Requests() - r.Routes[i].Shadow["bypass"]
 	}
 	hint := given(unprotected > 0, ", shadow mode included; stet explain unprotected-routes says what to do")
-	fmt.Fprintf(w.stdout, "\nroutes since their gateways began, at most 24 h: %s that may change state ran unprotected"+
+	fmt.Fprintf(w.stdout, "\nroutes since the gateways began: %s that may change state ran unprotected"+
 		"%s\n", cmp.Or(some(unprotected, "request"), "no request"), hint)
 	return routeList.rows(w, r.Routes, &printed{})
 }

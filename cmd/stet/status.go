@@ -95,7 +95,7 @@ func (w *world) screen(s *operate.Status, where string) error {
 		cache = health(s.Cache)
 	}
 	lines := []string{"title", visible(s.Title), "at", instant(s.At), "double", doubles(s.Double), "unknown", waits, "outbox", outbox,
-		"store", health(&s.Store), "cache", cache, "unstored", unstored(s.Unstored), "gateways", gateways(s.Gateways), "requests", rates(s)}
+		"store", health(&s.Store), "cache", cache, "unstored", unstored(s.Unstored), "gateways", gateways(s.Gateways), "requests", requests(s)}
 	_ = pairs(w.stdout, lines...)
 	if len(s.Incidents) > 0 {
 		fmt.Fprintln(w.stdout)
@@ -175,6 +175,7 @@ func gateways(all []operate.Gateway) string {
 	var text string
 	ready := 0
 	for _, g := range all {
+		text += given(g.Unheard, "; the others do not know of "+visible(g.Name))
 		if g.State == "ready" {
 			ready++
 			continue
@@ -184,12 +185,20 @@ func gateways(all []operate.Gateway) string {
 	return given(len(all) > 0, fmt.Sprintf("%d of %d ready", ready, len(all))+text)
 }
 
-// rates are those of the last minute, the largest first.
-func rates(s *operate.Status) string {
-	return ranked(operate.Sum(s.Series, s.At.Add(-time.Minute)), func(n int, result string) string {
-		return rate(float64(n)/time.Minute.Seconds()) + "/s " + result
-	})
+// requests says how many requests the gateways get, and what they were told.
+func requests(s *operate.Status) string {
+	if len(s.Gateways) == 0 {
+		return ""
+	}
+	perSecond := 0.0
+	for _, g := range s.Gateways {
+		perSecond += g.PerSecond
+	}
+	return rate(perSecond) + "/s; " + cmp.Or(counted(s.Requests), "none") + since(s.RequestsSince)
 }
+
+// since says from when on something was counted.
+func since(t time.Time) string { return " since " + instant(t) }
 
 // rate is a number per second, to three digits.
 func rate(n float64) string { return fmt.Sprintf("%.3g", n) }

@@ -23,7 +23,7 @@ func TestBoundsAreInTheTable(t *testing.T) { // C11
 		t.Fatal(err)
 	}
 	n := 0
-	for _, dir := range []string{".", "stethttp", "gateway", "reconcile", "operate", "admin", "admin/figures", "admin/console", "internal/canon"} {
+	for _, dir := range []string{".", "stethttp", "gateway", "reconcile", "operate", "operate/fleet", "admin", "admin/console", "internal/canon"} {
 		for name, value := range boundsIn(t, filepath.Join("../..", dir)) {
 			n++
 			row := ""

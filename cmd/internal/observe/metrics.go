@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"context"
 	"maps"
 	"math"
 	"net/http"
@@ -12,14 +11,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/stet-dev/stet"
-	"github.com/stet-dev/stet/admin/figures"
-	"github.com/stet-dev/stet/internal/rest"
+	"github.com/stet-dev/stet/operate/fleet"
 )
 
 // Results are the values of idem_requests_total's label: each request has exactly one.
-var Results = figures.Results
+var Results = fleet.Results
 
 // lapses are the values of [stet.Event].Lapse. Their series exist from the beginning: the first
 // thing that a new process counts may be what a killed one has left.
@@ -43,9 +42,17 @@ type Metrics struct {
 	oldest, snoozed, breaker                    *prometheus.GaugeVec // each of one series or none
 	open                                        *prometheus.GaugeVec // likewise
 	faults                                      map[StoreFault]*prometheus.GaugeVec
+	measured                                    map[string]gauge   // by the names of [Measure]
+	calls, failures                             prometheus.Summary // of the store, for [Metrics.StoreCalls]: not registered
 
 	routes   atomic.Pointer[map[string][]prometheus.Counter] // by route, in the order of Results
 	storeOps map[string]prometheus.Observer
+}
+
+// gauge is one series of a gauge.
+type gauge struct {
+	vec    *prometheus.GaugeVec
+	labels []string
 }
 
 // NewMetrics returns metrics for the routes of that name, with the process's own and the runtime's
@@ -84,6 +91,13 @@ func NewMetrics(version string, routes ...string) *Metrics {
 		Volatile: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_store_volatile", Help: "1 while the settings of the store's server lose records."}, nil),
 		Unusable: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "idem_store_unusable", Help: "1 while the store cannot be written, changed or read."}, nil),
 	}
+	m.measured = map[string]gauge{oldestAge: {m.oldest, nil}, snoozedKeys: {m.snoozed, nil}, doubles: {m.open, nil},
+		deadKeys: {m.dead, []string{"unknown"}}, deadMessages: {m.dead, []string{"outbox"}}}
+	for state := range states {
+		m.measured[keysOf+state] = gauge{m.active, []string{state}}
+	}
+	m.calls = prometheus.NewSummary(prometheus.SummaryOpts{Name: "calls", Objectives: map[float64]float64{.5: .02, .99: .002}, MaxAge: 5 * time.Minute})
+	m.failures = prometheus.NewSummary(prometheus.SummaryOpts{Name: "failures", Objectives: map[float64]float64{.5: .01}, MaxAge: time.Minute})
 	for _, result := range []string{"scheduled", "resolved", "failed"} {
 		m.reconcile.WithLabelValues(result)
 	}
@@ -199,6 +213,10 @@ func (m *Metrics) Observe(e stet.Event) {
 		}
 		if e.Err != nil {
 			m.errors.WithLabelValues(e.Op).Inc()
+			m.failures.Observe(1)
+		} else {
+			m.calls.Observe(e.Took.Seconds())
+			m.failures.Observe(0)
 		}
 	case stet.LeaseLost:
 		m.lost.Inc()
@@ -265,52 +283,24 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
 }
 
-// keysEvery is how often the store is asked how many records it holds. countLimit bounds what that
-// may cost it.
-const (
-	keysEvery  = 10 * time.Second
-	countLimit = 10_000_000
-)
-
-// states are the label values of idem_keys_active; failed ones are completed with a status of 500
-// and above.
-var states = []struct {
-	name  string
-	query stet.Query
-}{
-	{"running", stet.Query{States: []stet.State{stet.Running}}},
-	{"completed", stet.Query{States: []stet.State{stet.Completed}, Succeeded: true}},
-	{"failed", stet.Query{States: []stet.State{stet.Completed}, Failed: true}},
-	{"retryable", stet.Query{States: []stet.State{stet.Retryable}}},
-	{"unknown", stet.Query{States: []stet.State{stet.Unknown}}},
-	{"expired", stet.Query{States: []stet.State{stet.Expired}}},
+// StoreCalls says how the store has answered lately: how long its calls took in the last 5 minutes,
+// without those that failed, and whether most of the last minute's failed.
+func (m *Metrics) StoreCalls() (p50, p99 time.Duration, failing bool) {
+	took := quantiles(m.calls)
+	return took[.5], took[.99], quantiles(m.failures)[.5] > 0
 }
 
-// CountKeys keeps idem_keys_active fresh until ctx ends. While the store cannot count the series
-// are absent: an old number would be a lie. Where counting is slow it is done less often, so that
-// it never takes more than a twentieth of the time.
-func (m *Metrics) CountKeys(ctx context.Context, count func(context.Context, stet.Query) (int, error)) {
-	refresh(ctx, func() {
-		for _, s := range states {
-			q := s.query
-			q.Limit = countLimit
-			if n, err := count(ctx, q); err != nil {
-				m.active.DeleteLabelValues(s.name)
-			} else {
-				m.active.WithLabelValues(s.name).Set(float64(n))
-			}
-		}
-	})
-}
-
-// refresh calls look every keysEvery until ctx ends. A look never takes more than a twentieth of
-// the time.
-func refresh(ctx context.Context, look func()) {
-	for {
-		began := time.Now()
-		look()
-		if !rest.For(ctx, max(keysEvery, 20*time.Since(began))) {
-			return
+// quantiles are those of a summary in seconds, without those that are not known.
+func quantiles(s prometheus.Summary) map[float64]time.Duration {
+	var m dto.Metric
+	all := map[float64]time.Duration{}
+	if s.Write(&m) != nil {
+		return all
+	}
+	for _, q := range m.GetSummary().GetQuantile() {
+		if v := q.GetValue(); !math.IsNaN(v) {
+			all[q.GetQuantile()] = time.Duration(v * float64(time.Second))
 		}
 	}
+	return all
 }

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +12,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -269,110 +269,113 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Dead and unknown messages of an outbox are dead letters, and where it cannot be asked there are
-// none to show, which is not 0.
-func TestDeadMessages(t *testing.T) { // Y18
-	synctest.Test(t, func(t *testing.T) {
-		m := NewMetrics("test")
-		var fails atomic.Bool
-		ctx, cancel := context.WithCancel(t.Context())
-		go m.WatchOutbox(ctx, func(context.Context) (map[outbox.State]int64, error) {
-			if fails.Load() {
-				return nil, stet.ErrUnsupported
+// fakeStore answers as it is told.
+type fakeStore struct{ fails map[string]bool }
+
+func (f *fakeStore) Count(_ context.Context, q stet.Query) (int, error) {
+	switch {
+	case f.fails["count"]:
+		return 0, stet.ErrUnsupported
+	case q.States[0] == stet.Running:
+		return 3, nil
+	case q.Failed:
+		return 7, nil
+	}
+	return 0, nil
+}
+
+func (f *fakeStore) List(context.Context, stet.Query) ([]stet.Head, string, error) {
+	if f.fails["list"] {
+		return nil, "", stet.ErrUnsupported
+	}
+	return nil, "", nil
+}
+
+func (f *fakeStore) DoubleEffects(_ context.Context, limit int) ([]stet.Change, error) {
+	if f.fails["doubles"] {
+		return nil, stet.ErrUnsupported
+	}
+	return make([]stet.Change, min(2, limit)), nil
+}
+
+func (f *fakeStore) messages(context.Context) (map[outbox.State]int64, error) {
+	if f.fails["messages"] {
+		return nil, stet.ErrUnsupported
+	}
+	return map[outbox.State]int64{outbox.Dead: 2, outbox.Unknown: 1, outbox.Pending: 5}, nil
+}
+
+// What is measured of the store is shown, and what it does not answer is absent, which is not 0.
+func TestMeasured(t *testing.T) { // Y18, K03
+	m, f := NewMetrics("test"), &fakeStore{fails: map[string]bool{}}
+	all := map[string][]string{"count": {`idem_keys_active{state="running"}`, `idem_keys_active{state="failed"}`, `idem_keys_active{state="completed"}`},
+		"list":    {"idem_unknown_oldest_age_seconds", "idem_keys_snoozed", `idem_dead_letters{kind="unknown"}`},
+		"doubles": {"idem_keys_double_effect"}, "messages": {`idem_dead_letters{kind="outbox"}`}}
+	want := map[string]string{`idem_keys_active{state="running"}`: "3", `idem_keys_active{state="failed"}`: "7", `idem_dead_letters{kind="outbox"}`: "3",
+		"idem_keys_double_effect": "2"}
+	for _, fails := range []string{"", "count", "list", "doubles", "messages", "", "all"} {
+		clear(f.fails)
+		f.fails[fails] = true
+		values := Measure(t.Context(), f, f.messages)
+		if fails == "all" {
+			values = nil
+		}
+		m.Measured(values)
+		got := scrape(t, m)
+		for what, series := range all {
+			for _, s := range series {
+				if v, there := got[s]; there != (what != fails && fails != "all") || there && v != cmp.Or(want[s], "0") {
+					t.Errorf("%q fails: %s is %q", fails, s, v)
+				}
 			}
-			return map[outbox.State]int64{outbox.Dead: 2, outbox.Unknown: 1, outbox.Pending: 5}, nil
-		})
-		const series = `idem_dead_letters{kind="outbox"}`
-		synctest.Wait()
-		if n := scrape(t, m)[series]; n != "3" {
-			t.Errorf("%q", n)
 		}
-		fails.Store(true)
-		time.Sleep(keysEvery)
-		synctest.Wait()
-		if n, there := scrape(t, m)[series]; there {
-			t.Errorf("it is not known, and %q", n)
+	}
+	if values := Measure(t.Context(), f, nil); values[keysOf+"running"] != 3 || len(values) != 10 {
+		t.Errorf("without an outbox: %v", values)
+	}
+}
+
+// The store's calls are told as they were lately.
+func TestStoreCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMetrics("test")
+		near := func(got, want time.Duration) bool { return got > want*3/4 && got < want*4/3 }
+		tell := func(n int, took time.Duration, err error) {
+			for range n {
+				m.Observe(stet.Event{Kind: stet.StoreCall, Op: "get", Took: took, Err: err})
+			}
 		}
-		cancel()
+		if p50, p99, failing := m.StoreCalls(); p50 != 0 || p99 != 0 || failing {
+			t.Errorf("before the first: %s, %s, %t", p50, p99, failing)
+		}
+		tell(950, 2*time.Millisecond, nil)
+		tell(50, 80*time.Millisecond, nil)
+		tell(700, time.Second, context.DeadlineExceeded)
+		if p50, p99, failing := m.StoreCalls(); !near(p50, 2*time.Millisecond) || !near(p99, 80*time.Millisecond) || failing {
+			t.Errorf("%s, %s, %t", p50, p99, failing)
+		}
+		time.Sleep(90 * time.Second)
+		tell(6, time.Second, context.DeadlineExceeded)
+		tell(2, time.Millisecond, nil)
+		if p50, _, failing := m.StoreCalls(); !near(p50, 2*time.Millisecond) || !failing {
+			t.Errorf("when most fail: %s, %t", p50, failing)
+		}
+		time.Sleep(7 * time.Minute)
+		tell(10, time.Microsecond, nil)
+		if _, p99, failing := m.StoreCalls(); p99 > 16*time.Microsecond || failing {
+			t.Errorf("seven minutes later: %s, %t", p99, failing)
+		}
 	})
 }
 
-func TestCountKeys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := NewMetrics("test")
-		var fail atomic.Bool
-		var rounds atomic.Int64
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			m.CountKeys(ctx, func(_ context.Context, q stet.Query) (int, error) {
-				switch {
-				case fail.Load():
-					return 0, stet.ErrUnsupported
-				case q.States[0] == stet.Running:
-					return int(rounds.Add(1)), nil
-				case q.Failed:
-					return 7, nil
-				}
-				return 0, nil
-			})
-		}()
-		synctest.Wait()
-		if got := scrape(t, m); got[`idem_keys_active{state="running"}`] != "1" || got[`idem_keys_active{state="failed"}`] != "7" || got[`idem_keys_active{state="completed"}`] != "0" {
-			t.Errorf("after the first round: %v", got)
-		}
-		time.Sleep(keysEvery)
-		synctest.Wait()
-		if got := scrape(t, m); got[`idem_keys_active{state="running"}`] != "2" {
-			t.Errorf("after ten seconds: %v", got)
-		}
-		fail.Store(true)
-		time.Sleep(keysEvery)
-		synctest.Wait()
-		if v, ok := scrape(t, m)[`idem_keys_active{state="running"}`]; ok {
-			t.Errorf("the store cannot count, and the series says %s", v)
-		}
-		cancel()
-		<-done
-	})
-}
-
-// What only the process knows is asked with each scrape, and double effects are counted as long as
-// they are open.
-func TestUnstoredAndDoubleEffects(t *testing.T) { // K03
-	synctest.Test(t, func(t *testing.T) {
-		m := NewMetrics("test")
-		n := 0
-		m.Unstored(func() (int, int64) { n++; return n, 1 << 20 })
-		if got := scrape(t, m); got["idem_unstored"] == "0" || got["idem_unstored_bytes"] != "1.048576e+06" {
-			t.Errorf("%s entries, %s bytes", got["idem_unstored"], got["idem_unstored_bytes"])
-		}
-		var fail atomic.Bool
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			m.WatchDoubleEffects(ctx, func(_ context.Context, limit int) ([]stet.Change, error) {
-				if fail.Load() {
-					return nil, stet.ErrUnsupported
-				}
-				return make([]stet.Change, min(2, limit)), nil
-			})
-		}()
-		synctest.Wait()
-		if got := scrape(t, m); got["idem_keys_double_effect"] != "2" {
-			t.Errorf("%s are open", got["idem_keys_double_effect"])
-		}
-		fail.Store(true)
-		time.Sleep(keysEvery)
-		synctest.Wait()
-		if v, ok := scrape(t, m)["idem_keys_double_effect"]; ok {
-			t.Errorf("the store cannot say, and the series says %s", v)
-		}
-		cancel()
-		<-done
-	})
+// What only the process knows is asked with each scrape.
+func TestUnstored(t *testing.T) { // K03
+	m := NewMetrics("test")
+	n := 0
+	m.Unstored(func() (int, int64) { n++; return n, 1 << 20 })
+	if got := scrape(t, m); got["idem_unstored"] == "0" || got["idem_unstored_bytes"] != "1.048576e+06" {
+		t.Errorf("%s entries, %s bytes", got["idem_unstored"], got["idem_unstored_bytes"])
+	}
 }
 
 func BenchmarkObserve(b *testing.B) {

@@ -140,7 +140,7 @@ func timings(t *testing.T, s setup) {
 	var in struct{ Incidents []struct{ Incident string } }
 	w.read("/api/v1/incidents", &in)
 	key, incident := "/keys/"+doc.Keys[0].ID, "/unknown/"+in.Incidents[0].Incident
-	for _, at := range []string{"/", "/?span=day", "/unknown", "/unknown?which=late", incident, incident + "/release", "/keys", "/keys?state=unknown", "/keys?state=failed",
+	for _, at := range []string{"/", "/unknown", "/unknown?which=late", incident, incident + "/release", "/keys", "/keys?state=unknown", "/keys?state=failed",
 		"/keys?scope=tenant-7", "/keys?route=POST+/v1/r3", "/keys?cause=upstream-failed", "/keys?path=/nowhere", "/keys?older_than_s=86400", "/keys?sort=oldest",
 		"/keys?trace=" + fmt.Sprintf("%032x", 7), key, key + "/happened", "/dead", "/routes", "/audit", "/audit?who=reconciler", "/config", "/jobs"} {
 		w.page(at)

@@ -55,14 +55,9 @@ func scene(t *testing.T) (w *world, pages [][2]string) {
 		}
 		return n == 10
 	})
-	w.until("the curves have them", func() bool {
-		var doc struct{ Series []struct{ Result string } }
-		w.read("/api/v1/status", &doc)
-		return len(doc.Series) == 4
-	})
 	key, fine := "/keys/"+w.id("order-0001"), "/keys/"+w.id("fine")
 	late := "/keys/" + w.id("order-late")
-	return w, [][2]string{{"overview", "/"}, {"overview-day", "/?span=day"}, {"unknown", "/unknown"}, {"incident", "/unknown/" + in.Incidents[0].Incident},
+	return w, [][2]string{{"overview", "/"}, {"unknown", "/unknown"}, {"incident", "/unknown/" + in.Incidents[0].Incident},
 		{"confirm", "/unknown/" + in.Incidents[0].Incident + "/release"}, {"key", key}, {"happened", key + "/happened"}, {"released", key + "/released"},
 		{"cancelled", key + "/released?cancelled=1"}, {"late", late}, {"adopt", late + "/happened"}, {"completed", fine}, {"forget", fine + "/forget"},
 		{"keys", "/keys"}, {"no-keys", "/keys?scope=nobody"}, {"dead", "/dead"}, {"message", "/outbox/1"}, {"routes", "/routes"},

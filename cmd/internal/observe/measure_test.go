@@ -29,7 +29,7 @@ func TestSnoozed(t *testing.T) {
 		}
 		is := func(oldest time.Duration, snoozed, dead int) {
 			t.Helper()
-			all, age, err := unknowns(t.Context(), e.Operator().List)
+			all, age, err := tallyUnknown(t.Context(), e.Operator())
 			if err != nil || age.Round(time.Second) != oldest || all.Snoozed != snoozed || all.Dead != dead {
 				t.Errorf("%+v, %s, %v", all, age, err)
 			}
