@@ -201,7 +201,7 @@ func TestGone(t *testing.T) {
 			t.Errorf("what it knew is lost, and not said to be: %+v", a)
 		}
 		way.dead.Store(false)
-		two.figures() // it finds that out
+		time.Sleep(time.Minute) // it finds that out, and takes another one a heartbeat later
 		if g := one.gateway("gw-2:1"); g.State != "ready" || len(one.Figures(t.Context()).Gateways) != 3 {
 			t.Errorf("%+v", g)
 		}
@@ -306,6 +306,37 @@ func TestHostileNames(t *testing.T) {
 	})
 }
 
+// Of keys beyond those that are remembered the first is forgotten, and what was unknown before that
+// has at least so many askers.
+func TestTooManyAreAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, memstore.New(memstore.Config{}), "gw-1:1")
+		id := func(i int) stet.ID { return stet.ID{Scope: "acme", Key: stet.Key(fmt.Sprint("key-", i))} }
+		began := time.Now()
+		for i := range 100 {
+			p.answers(2, stet.Event{Result: "unknown", ID: id(i)})
+			time.Sleep(time.Second)
+		}
+		is := func(i int, since time.Time, count int, more bool) {
+			t.Helper()
+			a, _ := p.Asking(t.Context(), p.engine.Tag(id(i)), since)
+			if a == nil {
+				a = &operate.Asking{}
+			}
+			if a.Count != count || a.More != more {
+				t.Errorf("key %d: %+v", i, a)
+			}
+		}
+		p.figures()
+		is(0, began, 2, false)
+		p.answers(1, stet.Event{Result: "unknown", ID: id(100)})
+		p.figures()
+		is(0, began, 0, true)
+		is(1, began, 2, true)
+		is(100, time.Now(), 0, false)
+	})
+}
+
 // A record that cannot be read belongs to a process of which little is known; the others are told.
 func TestDamagedRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -334,7 +365,9 @@ func TestDamagedRecord(t *testing.T) {
 func TestOneMeasures(t *testing.T) { // Y11
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New(memstore.Config{})
-		ways, found := [3]*cut{}, [3]map[string]float64{}
+		var ways [3]*cut
+		var mu sync.Mutex
+		var found [3]map[string]float64
 		var measured [3]atomic.Int64
 		var all [3]*process
 		for i := range all {
@@ -344,7 +377,7 @@ func TestOneMeasures(t *testing.T) { // Y11
 					measured[i].Add(1)
 					return map[string]float64{"keys": float64(100 * i)}
 				},
-				Measured: func(values map[string]float64) { found[i] = values }})
+				Measured: func(values map[string]float64) { mu.Lock(); defer mu.Unlock(); found[i] = values }})
 			time.Sleep(15 * time.Second)
 		}
 		check := func(when string, by int, want string) {
@@ -362,6 +395,8 @@ func TestOneMeasures(t *testing.T) { // Y11
 					t.Errorf("%s: process %d has measured %d times", when, i, n)
 				}
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			if got := fmt.Sprint(found); got != want {
 				t.Errorf("%s: %s", when, got)
 			}

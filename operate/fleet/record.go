@@ -118,10 +118,11 @@ func half[T any](list []T) []T { return list[:len(list)/2] }
 // decode reads a record. It is [stet.ErrCorrupt] where it is larger than a board publishes, or none
 // of this version.
 func decode(doc []byte) (r record, err error) {
+	err = stet.ErrCorrupt
 	if len(doc) <= maxRecord {
 		err = json.Unmarshal(doc, &r)
 	}
-	if len(doc) > maxRecord || err != nil {
+	if err != nil {
 		return record{}, fmt.Errorf("%w: it is no record of a process of this version, or over %d bytes", stet.ErrCorrupt, maxRecord)
 	}
 	if r.State != draining && r.State != ended {
