@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -23,24 +24,25 @@ import (
 func TestDemoIncidentByCommands(t *testing.T) {
 	t.Parallel()
 	s := openIncident(t)
-	status := runShell(t, "stet status --admin "+s.admin)
+	status, _ := typeCommand(t, "stet status --admin "+s.admin)
 	show := suggestion(t, status, "stet incidents show "+s.id)
-	list := runShell(t, show)
+	list, _ := typeCommand(t, show)
 	ids := idsIn(list)
 	if len(ids) != cutOff {
 		t.Fatalf("%s shows %d keys:\n%s", show, len(ids), list)
 	}
 
-	refused := runShell(t, "stet keys release --incident "+s.id+" --admin "+s.admin+" --reason 'they look lost' --yes")
-	report := runShell(t, suggestion(t, refused, "stet keys bulk report"))
+	refused, _ := typeCommand(t, "stet keys release --incident "+s.id+" --admin "+s.admin+" --reason 'they look lost' --yes")
+	report, _ := typeCommand(t, suggestion(t, refused, "stet keys bulk report"))
 	if left := idsIn(report); !strings.Contains(refused, "changed 0\n") || len(left) != cutOff {
 		t.Fatalf("to release all at once said\n%s\nand its report has %d keys:\n%s", refused, len(left), report)
 	}
 
 	first := suggestion(t, list, "stet keys show "+ids[0])
 	for _, id := range ids {
-		shown := runShell(t, strings.Replace(first, ids[0], id, 1))
-		key := lineOf(t, runShell(t, withWords(suggestion(t, shown, "stet keys show "+id), "TEXT", "'INC-7'")), "key")
+		shown, _ := typeCommand(t, strings.Replace(first, ids[0], id, 1))
+		revealed, _ := typeCommand(t, withWords(suggestion(t, shown, "stet keys show "+id), "TEXT", "'INC-7'"))
+		key := lineOf(t, revealed, "key")
 		next := suggestion(t, shown, "stet keys release "+id)
 		made, happened := s.find(t, key)
 		if happened {
@@ -51,15 +53,15 @@ func TestDemoIncidentByCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 		next = withWords(next, "N", "201", "TYPE", "application/json", "FILE", body, "TEXT", "'looked up in the books, INC-7'")
-		if said := runShell(t, next+" --yes"); said != "changed 1\n" {
+		if said, _ := typeCommand(t, next+" --yes"); said != "changed 1\n" {
 			t.Fatalf("%s\n%s", next, said)
 		}
 	}
 
-	if over := runShell(t, show+"; echo $?"); !strings.HasSuffix(over, fmt.Sprintf("\n%d\n", exitNotFound)) {
+	if over, ended := typeCommand(t, show); ended != exitNotFound {
 		t.Errorf("after it was solved, the incident is\n%s", over)
 	}
-	if status = runShell(t, "stet status --admin "+s.admin); strings.Contains(status, s.id) {
+	if status, _ = typeCommand(t, "stet status --admin "+s.admin); strings.Contains(status, s.id) {
 		t.Errorf("the incident is still in\n%s", status)
 	}
 	s.prove(t)
@@ -265,6 +267,19 @@ func suggestion(t *testing.T, text, begins string) string {
 		t.Fatalf("%s… is not suggested by\n%s", begins, text)
 	}
 	return all[0]
+}
+
+// typeCommand runs a command as a shell would that reads this line, and returns what a terminal
+// shows. It starts no process, because the test types some fifty lines.
+func typeCommand(t *testing.T, line string) (shown string, ended exit) {
+	t.Helper()
+	var args []string
+	for _, word := range regexp.MustCompile(`(?:'[^']*'|[^' ])+`).FindAllString(line, -1) {
+		args = append(args, strings.ReplaceAll(word, "'", ""))
+	}
+	var out bytes.Buffer
+	ended = run(t.Context(), args[1:], nil, &out, &out)
+	return out.String(), ended
 }
 
 // withWords puts words in the place of those in capitals.
