@@ -132,8 +132,11 @@ func (p *page) loaded(g *group, keys []operate.Record) {
 			from = a.From
 		case g.WhyNot == "":
 			g.WhyNot = "“It did not” is not offered for all at once. " + a.Why
-			if len(keys) == 1 && a.May {
+			switch {
+			case len(keys) == 1 && a.May:
 				g.Alone, g.WhyNot = true, a.Why
+			case a.May:
+				g.WhyNot += " Then decide key by key, each on its own page."
 			}
 		}
 	}

@@ -30,7 +30,7 @@ var causes = map[string][2]string{
 		"the API stated outcomes in words that are not known"},
 	"contradicted":       {"it was freed, and then an answer came", "they were freed, and then answers came"},
 	"double-effect":      {"it had its effect twice", "they had their effect twice"},
-	"abandoned":          {"the process ended while it ran", "the process ended while they ran"},
+	"abandoned":          {"the gateway ended while it ran", "the gateway ended while they ran"},
 	"given-up":           {"it was given up before anything ran", "they were given up before anything ran"},
 	"hijacked":           {"the handler took the connection over", "the handlers took the connections over"},
 	"client-gone":        {"the client went away while it ran", "the clients went away while they ran"},

@@ -112,7 +112,7 @@ func (c *keysShowCmd) Run(w *world, a *api) error {
 		if err := r.show(w); err != nil || r.State != "unknown" {
 			return err
 		}
-		return w.printf("\nnext: %s\n", r.next(c.lookAt()))
+		return w.printf("\nnext: %s\n", r.next(c.lookAt(), c.byID()))
 	})
 	return c.missing(err)
 }
@@ -150,21 +150,24 @@ func (r *record) show(w *world) error {
 	return err
 }
 
-// next are the commands that fit an unknown record best.
-func (r *record) next(where string) string {
+// next are the commands that fit an unknown record best. An answer is more than its status: without
+// header and body, retries would get an empty one. The provider is asked by the key, which a record
+// that was named by its id hides.
+func (r *record) next(where string, byID bool) string {
 	id := visible(r.ID) + where
+	completed := "stet keys resolve " + id +
+		" --completed --status N --header 'Content-Type: TYPE' --body @FILE --reason TEXT"
 	switch {
 	case r.Late != nil:
 		return "stet keys resolve " + id + " --as late-answer --reason TEXT"
 	case r.Outlook != nil && r.Outlook.Release != nil && r.Outlook.Release.Many:
-		return "stet keys release " + id + " --reason TEXT, if nothing happened; stet keys resolve " + id +
-			" --completed --status N --reason TEXT, if it did"
+		return "stet keys release " + id + " --reason TEXT, if nothing happened; " + completed + ", if it did"
 	case r.Outlook != nil && r.Outlook.Release != nil && r.Outlook.Release.May: // what may have happened is not suggested to be freed first
-		return "look at the provider's own records; then stet keys resolve " + id +
-			" --completed --status N --reason TEXT, if it happened; stet keys release " + id + " --reason TEXT, if it did not"
+		return "look at the provider's own records" +
+			given(byID && r.Key == "", ", for the key that stet keys show "+id+" --reveal --reason TEXT prints") +
+			"; then " + completed + ", if it happened; stet keys release " + id + " --reason TEXT, if it did not"
 	}
-	return "stet keys probe " + id + "; or stet keys resolve " + id +
-		" --completed --status N --reason TEXT, if you know that it happened"
+	return "stet keys probe " + id + "; or " + completed + ", if you know that it happened"
 }
 
 // deadLetter is what can be done about one.
