@@ -10,8 +10,9 @@ import (
 // overviewView is the first page.
 type overviewView struct {
 	S      *operate.Status
-	Needs  []need
-	Groups []group
+	First  []need  // more pressing than incidents
+	Groups []group // incidents
+	Needs  []need  // what waits beside them
 	Told   []toldRow
 	Why    string // why there are no figures
 }
@@ -87,28 +88,28 @@ func (p *page) overview() error {
 
 // needs lists what waits for a person beside incidents, the most pressing first.
 func (p *page) needs(d *overviewView) {
-	add := func(n need) {
-		n.Main = len(d.Needs) == 0
-		d.Needs = append(d.Needs, n)
+	add := func(to *[]need, n need) {
+		n.Main = len(d.First)+len(d.Groups)+len(d.Needs) == 0
+		*to = append(*to, n)
 	}
 	for i := range d.S.Double {
 		e := &d.S.Double[i]
-		add(need{Icon: "dead", Color: "dead", Count: 1, Bold: "a key had its effect twice.", Text: first(e.Evidence) +
+		add(&d.First, need{Icon: "dead", Color: "dead", Count: 1, Bold: "a key had its effect twice.", Text: first(e.Evidence) +
 			", and the key was executed again. Undo one, and write down which.", Link: keyURL(e.ID), Do: "Open"})
 	}
 	if u := d.S.Unstored; u != nil {
-		add(need{Icon: "warn", Color: "unknown", Count: u.Entries, Bold: "outcomes are not stored yet.",
+		add(&d.First, need{Icon: "warn", Color: "unknown", Count: u.Entries, Bold: "outcomes are not stored yet.",
 			Text: "Only this gateway knows them, in " + sizeOf(u.Bytes) + " of its memory: do not kill it.", Link: "#health", Do: "Store"})
 	}
 	if n := d.S.Dead; n > 0 {
-		add(need{Icon: "dead", Color: "dead", Count: n, Bold: "dead letters.",
-			Text: "All probes are used up; only a person can end these.", Link: "/dead", Do: "Open"})
+		add(&d.Needs, need{Icon: "dead", Color: "dead", Count: n, Bold: one(n, "dead letter.", "dead letters."),
+			Text: "All probes are used up; only a person can end " + one(n, "it.", "these."), Link: "/dead", Do: "Open"})
 	}
 	if n := d.S.OutboxDead; n != nil && *n > 0 {
-		add(need{Icon: "dead", Color: "dead", Count: *n, Bold: "messages of the outbox are not delivered.",
-			Text: "Nothing is tried for them any more.", Link: "/dead#outbox", Do: "Open"})
+		add(&d.Needs, need{Icon: "dead", Color: "dead", Count: *n, Bold: one(*n, "message of the outbox is", "messages of the outbox are") + " not delivered.",
+			Text: "Nothing is tried any more for " + one(*n, "it.", "these."), Link: "/dead#outbox", Do: "Open"})
 	}
 	for _, w := range d.S.Warnings {
-		add(need{Icon: "warn", Color: "unknown", Bold: w.Text, Text: w.Mend, Link: "/config", Do: "Config"})
+		add(&d.Needs, need{Icon: "warn", Color: "unknown", Bold: w.Text, Text: w.Mend, Link: "/config", Do: "Config"})
 	}
 }

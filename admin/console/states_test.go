@@ -295,6 +295,6 @@ func TestDeadLettersAndFilters(t *testing.T) {
 	f.record(cutID).Path, f.record(lateID).Path = "/v1/payouts", "/v1/payouts"
 	f.record(cutID).Escalated, f.record(lateID).Snooze = true, &operate.Snooze{Until: f.now.Add(time.Hour)}
 	v := as(t, f, "viewer")
-	says(t, "the overview", v.page("/"), ">dead letters.<")
+	says(t, "the overview", v.page("/"), ">dead letter.<")
 	says(t, "a filter", v.page("/audit?id=k_0"), "No entry matches", "!Nothing yet")
 }

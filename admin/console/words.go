@@ -161,6 +161,14 @@ func plural(n int, one, many string) string {
 	return number(n) + " " + many
 }
 
+// one is the word for one thing, or that for several.
+func one(n int, single, several string) string {
+	if n == 1 {
+		return single
+	}
+	return several
+}
+
 func percent(part, whole int) string {
 	return trimmed(100*float64(part)/float64(max(whole, 1)), 2) + " %"
 }

@@ -17,8 +17,9 @@
 //
 // A process takes the first of 64 records whose lease is over, or that is not there, and keeps it
 // until it ends. A process that finds none counts for itself, knows the others, and says that they
-// do not know of it. One that does not write for 40 s is gone. The record of a process that has
-// ended, or is gone, is told for a day, or until another process takes it.
+// do not know of it. One that does not write for 25 s is gone. The record of a process that has
+// ended, or is gone, is told for a day, or until another process takes it, 40 s after the last
+// write at the earliest.
 //
 // A record holds 64 KiB at most; one from which something was left out says so. Its instants are
 // those of its process: a reader moves them by how far the store's stamp of the write is from the

@@ -34,7 +34,7 @@ func start(t testing.TB, s stet.Store, holder string, conf ...fleet.Config) *pro
 		c = conf[0]
 	}
 	b := fleet.New(c)
-	e, err := stet.New(s, stet.Config{Observe: b.Observe, Holder: holder, StoreTimeout: time.Minute})
+	e, err := stet.New(s, stet.Config{Observe: b.Observe, Holder: holder, StoreTimeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func (s *cut) Get(ctx context.Context, id stet.ID) (stet.Record, error) {
 func TestGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New(memstore.Config{})
-		one, way := start(t, store, "gw-1:1"), &cut{Store: store}
+		began, one, way := time.Now(), start(t, store, "gw-1:1"), &cut{Store: store}
 		two := start(t, way, "gw-2:1")
 		two.answers(7, replay)
 		two.answers(1, stet.Event{Result: "unknown", Route: "POST /pay", ID: lost})
@@ -181,12 +181,13 @@ func TestGone(t *testing.T) {
 		}
 		way.dead.Store(true)
 		died := time.Now()
-		time.Sleep(50 * time.Second)
+		time.Sleep(26 * time.Second)
 		if g := one.gateway("gw-2:1"); g.State != "gone" || g.PerSecond != 0 || died.Sub(g.SeenAt).Abs() > 12*time.Second {
 			t.Errorf("%+v", g)
 		}
+		time.Sleep(20 * time.Second)
 		own := two.gateway("gw-2:1")
-		if all := two.figures(); !own.Unheard || len(all.Gateways) != 2 {
+		if all := two.figures(); !own.Unheard || time.Since(own.SeenAt) > 13*time.Second || !own.StartedAt.Equal(began) || len(all.Gateways) != 2 {
 			t.Errorf("it does not know that it is cut off: %+v among %+v", own, all.Gateways)
 		}
 		if a, _ := one.Asking(t.Context(), one.engine.Tag(lost), died.Add(-time.Minute)); a == nil || a.Count != 1 || a.More {

@@ -13,12 +13,13 @@ import (
 
 // Bounds of what is published.
 const (
-	slots  = 64                   // processes that can publish
-	every  = 10 * time.Second     // how often each does
-	lease  = 4 * every            // after which one that does not is gone; the engine would renew it after a third
-	told   = 24 * time.Hour       // for how long a process that has ended, or is gone, is told of
-	retain = 365 * 24 * time.Hour // for which its record stays, so that the slots in use have no gap
-	maxGap = 3                    // slots in a row without a record, after which none is looked for
+	slots   = 64                   // processes that can publish
+	every   = 10 * time.Second     // how often each does
+	missing = 5 * every / 2        // after which one that does not is gone
+	lease   = 4 * every            // after which its record is free; the engine would renew it after a third
+	told    = 24 * time.Hour       // for how long a process that has ended, or is gone, is told of
+	retain  = 365 * 24 * time.Hour // for which its record stays, so that the slots in use have no gap
+	maxGap  = 3                    // slots in a row without a record, after which none is looked for
 )
 
 // slot is the id of a record. The ids are known beforehand, because many stores find the records of
@@ -143,7 +144,7 @@ func (p *peer) state() string {
 	switch {
 	case p.head.State != stet.Running, p.record.State == ended:
 		return ended
-	case p.head.Over():
+	case p.head.Over(), p.head.AsOf.Sub(p.head.UpdatedAt) > missing:
 		return gone
 	case p.record.State == "": // it has only just begun
 		return ready

@@ -23,6 +23,7 @@ type views struct {
 	mu      sync.Mutex
 	last    *view
 	peers   []peer        // as last read
+	ahead   time.Duration // by how much the store's clock was ahead of this process's then
 	reading chan struct{} // closed when the reading that is under way has ended; nil: there is none
 }
 
@@ -110,28 +111,30 @@ func (b *Board) read(ctx context.Context, done chan struct{}) {
 	defer b.views.mu.Unlock()
 	if err == nil {
 		b.views.peers = peers
+		var asOf time.Time
+		for i := range peers {
+			asOf = later(asOf, peers[i].head.AsOf)
+		}
+		if !asOf.IsZero() {
+			b.views.ahead = time.Until(asOf)
+		}
 	}
 	b.views.last, b.views.reading = b.merge(b.views.peers), nil
 	close(done)
 }
 
-// merge makes a view of what this process and others know.
+// merge makes a view of what this process and others know. The caller holds the lock of the views.
 func (b *Board) merge(peers []peer) *view {
 	m := merging{view: &view{made: time.Now(), asked: map[string][]sighting{}, mismatches: map[string]operate.Mismatch{}},
 		routes: map[string]*routeTotals{}}
-	for i := range peers { // the store's clock
-		m.figures.At = later(m.figures.At, peers[i].head.AsOf.UTC())
-	}
-	if m.figures.At.IsZero() {
-		m.figures.At = m.made.UTC()
-	}
+	m.figures.At = m.made.Add(b.views.ahead).UTC()
 	b.place.mu.Lock()
 	mine, name, unheard, perSecond := b.place.slot, b.place.name, b.place.unheard, b.place.perSecond
 	b.place.mu.Unlock()
 	if !b.reader {
 		own := b.record(b.state())
 		own.PerSecond = perSecond
-		own.move(m.figures.At.Sub(own.At))
+		own.move(b.views.ahead)
 		m.add(&own, operate.Gateway{Name: cmp.Or(name, "this process"), State: own.State, SeenAt: m.figures.At, Unheard: unheard})
 	}
 	for i := range peers {
