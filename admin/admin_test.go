@@ -154,7 +154,7 @@ func TestRecordDocument(t *testing.T) {
 	d.put("t1", "secret-key-3", answered(503))
 	d.put("t1", "secret-key-4", free)
 	d.put("t1", "secret-key-5", unknown)
-	always := []string{"attempt", "basis", "created_at", "due_at", "id", "method", "outlook", "owner", "path", "route", "scope", "state", "trace_id", "updated_at", "version"}
+	always := []string{"attempt", "basis", "created_at", "due_at", "explanation", "id", "method", "outlook", "owner", "path", "route", "scope", "state", "trace_id", "updated_at", "version"}
 	for i, row := range []struct {
 		state string
 		more  []string

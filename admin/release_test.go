@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,6 +36,9 @@ func (w *ward) outlook(key string) operate.Release {
 	for _, in := range all.Incidents {
 		w.ask("GET", "/api/v1/incidents/"+in.ID, "", 200, &in)
 		for _, k := range in.Keys {
+			if k.Explanation != nil {
+				w.Errorf("a list has sentences about %s: %+v", k.ID, k.Explanation)
+			}
 			if k.ID == one.ID && *k.Outlook.Release != *one.Outlook.Release {
 				w.Errorf("%+v in the incident, and %+v", *k.Outlook.Release, *one.Outlook.Release)
 			}
@@ -50,7 +54,7 @@ func TestReleaseIsAsTheOutlookSays(t *testing.T) {
 		began := time.Now().UTC()
 		w.unknown("s", "fresh", "", "timeout")
 		is := w.outlook("fresh")
-		if is.Why == "" || is != (operate.Release{Code: "not-settled", Why: is.Why, From: began.Add(5 * time.Minute), Role: "admin", With: "voided"}) {
+		if !strings.HasSuffix(is.Why, " It may be released from "+began.Add(5*time.Minute).Format(time.TimeOnly)+" UTC on.") || is != (operate.Release{Code: "not-settled", Why: is.Why, From: began.Add(5 * time.Minute), Role: "admin", With: "voided"}) {
 			t.Errorf("%+v", is)
 		}
 		w.ask("POST", "/api/v1/keys/s/fresh/release", `{"reason":"x"}`, 409, nil)

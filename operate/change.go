@@ -132,7 +132,7 @@ func (d *Desk) change(ctx context.Context, n Name, c *Change, wrong error, act f
 			return doc, err
 		}
 		if head, err = act(&rec); err == nil {
-			return d.detailed(ctx, &head), nil
+			return d.explained(ctx, &head), nil
 		} else if !errors.Is(err, stet.ErrStale) {
 			return doc, d.unchanged(&head, err)
 		}
@@ -284,7 +284,7 @@ func (d *Desk) Probe(ctx context.Context, n Name, q Question) (doc Probed, err e
 	if err != nil {
 		return doc, d.unchanged(&a.Head, err)
 	}
-	doc = Probed{d.detailed(ctx, &a.Head), Finding{Found: a.Finding.Effect.String(), Evidence: a.Finding.Evidence}}
+	doc = Probed{d.explained(ctx, &a.Head), Finding{Found: a.Finding.Effect.String(), Evidence: a.Finding.Evidence}}
 	if !a.Ended && a.Finding.Effect == reconcile.Missing {
 		doc.Probe.Settles = asks.Plan().Outlook(&a.Head).SettledAt.UTC()
 	}

@@ -43,7 +43,7 @@ type Release struct {
 	// again, or be sure), unprovable; or why not: published, late-answer, found, attended,
 	// not-settled.
 	Code string `json:"code"`
-	Why  string `json:"why"` // in a sentence
+	Why  string `json:"why"` // in sentences, with From
 	// Many says that it may be released together with others: it has settled, and a trace was looked
 	// for and not found.
 	Many bool `json:"many"`
@@ -190,6 +190,14 @@ func (s *service) detailed(ctx context.Context, head *stet.Head) Record {
 	return doc
 }
 
+// explained describes a single record, in sentences, too.
+func (s *service) explained(ctx context.Context, head *stet.Head) Record {
+	doc := s.detailed(ctx, head)
+	said := explain(&doc, head.AsOf)
+	doc.Explanation = &said
+	return doc
+}
+
 // releases are the reasons why a record may be released, or may not, in sentences, and what an
 // admin sends to release it all the same.
 var releases = map[reconcile.Release]struct{ why, with string }{
@@ -220,6 +228,7 @@ func (s *service) mayRelease(head *stet.Head) *Release {
 	}
 	if ruling == reconcile.ReleaseNotSettled {
 		r.From = reconcile.Settled(head, s.settle).UTC()
+		r.Why += " It may be released from " + writeInstant(r.From, head.AsOf) + " on."
 	}
 	return r
 }

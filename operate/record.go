@@ -44,6 +44,8 @@ type Record struct {
 	Asking   *Asking      `json:"asking,omitzero"`
 	Snooze   *Snooze      `json:"snooze,omitzero"`
 	With     *Handover    `json:"with,omitzero"`
+	// In sentences, of a record that is looked at alone.
+	Explanation *Explanation `json:"explanation,omitzero"`
 	// The recovery points that the runs of a flow came to, oldest first: of a record that is looked
 	// at alone, until it is completed.
 	Points []flow.Point `json:"points,omitzero"`

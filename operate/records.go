@@ -265,7 +265,7 @@ func (d *Desk) Reveal(ctx context.Context, n Name, why string) (Record, error) {
 }
 
 func (s *service) shown(ctx context.Context, rec *stet.Record) Record {
-	doc := s.detailed(ctx, &rec.Head)
+	doc := s.explained(ctx, &rec.Head)
 	doc.Points = flow.Points(rec)
 	return doc
 }

@@ -15,11 +15,10 @@ import (
 
 // form is a page on which a user ends a record, or drops its answer.
 type form struct {
-	name  string // of its template
-	R     operate.Record
-	Can   operate.Release // whether it can be freed
-	Facts panel
-	In    url.Values // what is in its fields
+	name string // of its template
+	R    operate.Record
+	Can  operate.Release // whether it can be freed
+	In   url.Values      // what is in its fields
 	fault
 	// Of the late answer, after the user has looked at it.
 	Seen     bool
@@ -52,7 +51,7 @@ func (p *page) drawForm(status int, f *form, n *note) (err error) {
 			return err
 		}
 	}
-	f.Can, f.Facts = p.mayRelease(&f.R), p.verdict(&f.R).Known
+	f.Can = mayRelease(&f.R)
 	return p.render(status, f.name, view{Name: "key", Title: formTitles[f.name] + " · " + f.R.ID, Note: n, D: f})
 }
 

@@ -274,6 +274,8 @@ func (f *fake) show(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		doc := f.ruled(rec)
+		doc.Explanation = &operate.Explanation{Known: []string{"It is what is known.", "More is known: " + rec.Cause}, Open: []string{"One thing is open.", "Another is."},
+			Client: []string{"It is answered so.", "It has asked."}, Next: []string{"First it is asked again.", "Then it stays."}}
 		if r.URL.Query().Get("reveal") == "1" {
 			f.calls = append(f.calls, "REVEAL "+rec.ID+" "+r.URL.Query().Get("reason"))
 			doc.Key = "order-4712"

@@ -336,44 +336,25 @@ func TestFormsTakeARole(t *testing.T) {
 	}
 }
 
-// What is known, what is not, what a client hears, what can be done, and what follows if nothing
-// is.
+// A key's page has all sentences of its explanation, in what one can do the rulings of the API, and
+// below what has happened.
 func TestKeySaysWhatIsKnown(t *testing.T) {
 	f := newFake()
 	v := as(t, f, "operator")
 	for at, want := range map[string][]string{
-		cutID: {"The gateway died while it ran.", "Whether it happened.", "409 outcome-unknown:", "<b>19 times</b>", "No trace (404)", "the gateway has asked 6 times", "If you do nothing", "the API is asked again",
-			`aria-disabled="true"`, "it may still be on its way to the API", "none of the gateway’s own probes: 2 are left", `id="mismatch"`, "≠ ", "https://traces.example/a1c3", "not every difference is recorded", "Settled: what was on its way", "asked the API again", "missing, status 404"},
-		lateID: {"An answer came, ", "too late: 200", "61 bytes", "Whether that answer is the end of it.", "an answer that says that it happened.", "kept an answer that came too late"},
-		deadID: {"Every probe was asked, and none could tell.", "dead letter", "Only a person ends it", "With anna", "she knows the bank", "the last probe could not tell", "the gateway asks no more by itself"},
-		doneID: {"It happened, and its answer is stored.", "201 Created and 74 bytes", "Nothing is in doubt.", "201, the stored answer.", "Takes the role admin.", "Every retry until"},
+		cutID: {`<p class="say"><bdi>It is what is known.</bdi></p>`, "<li><bdi>More is known: lease-lapsed</bdi></li>", "One thing is open.", "Another is.", "It is answered so.", "It has asked.",
+			"<b>If you do nothing</b> <bdi>First it is asked again.</bdi> <bdi>Then it stays.</bdi>", `<a href="#mismatch">What differs</a>`,
+			`aria-disabled="true"`, "The attempt ended only just now.", "none of the gateway’s own probes: 2 are left", `id="mismatch"`, "≠ ", "https://traces.example/a1c3", "not every difference is recorded", "asked the API again", "missing, status 404"},
+		lateID: {"an answer that says that it happened.", "kept an answer that came too late", "!What differs"},
+		deadID: {"dead letter", "the last probe could not tell", "the gateway asks no more by itself"},
+		doneID: {"Takes the role admin."},
 	} {
-		page := v.page("/keys/" + at)
-		for _, w := range want {
-			if !strings.Contains(page, w) {
-				t.Errorf("%s does not say %q", at, w)
-			}
-		}
+		says(t, at, v.page("/keys/"+at), want...)
 	}
 	f.settle()
-	page := v.page("/keys/" + cutID)
-	if !strings.Contains(page, `href="/keys/`+cutID+`/released"`) || !strings.Contains(page, "no trace is proof now") {
-		t.Error("it has settled, and \"It did not\" is not offered")
-	}
-}
-
-// What is due is due now, and not at an instant that has passed.
-func TestDueIsNow(t *testing.T) {
-	f := newFake()
-	o := f.record(cutID).Outlook
-	o.At, o.NextProbe = f.now.Add(-time.Second), f.now.Add(-time.Second)
-	page := as(t, f, "operator").page("/keys/" + cutID)
-	if !strings.Contains(page, "Now the API is asked again.") || strings.Contains(page, "At "+o.At.Format("15:04:05")+" the API") {
-		t.Error("it is not said to be due")
-	}
-	o.FreesAt, o.At = f.now.Add(-2*time.Second), f.now.Add(-time.Minute)
-	if page := as(t, f, "operator").page("/keys/" + cutID); !strings.Contains(page, "From now on no trace frees the key") || strings.Contains(page, "The first question after that") {
-		t.Error("what has passed is said to come")
+	says(t, "it has settled", v.page("/keys/"+cutID), `href="/keys/`+cutID+`/released"`)
+	for _, at := range []string{"happened", "released"} {
+		says(t, at, v.page("/keys/"+cutID+"/"+at), "It is what is known.", "More is known: lease-lapsed")
 	}
 }
 
@@ -406,7 +387,7 @@ func TestUnknown(t *testing.T) {
 	if strings.Contains(page, `value="`+lateID) {
 		t.Error("a folded incident has its keys")
 	}
-	if neither, none, trace := strings.Index(page, "202: neither"), strings.Index(page, ">no answer<"), strings.Index(page, "no trace (404)"); !(0 < neither && neither < none && none < trace) {
+	if neither, none, trace := strings.Index(page, "neither yes nor no (202)"), strings.Index(page, ">no answer<"), strings.Index(page, "no trace (404)"); !(0 < neither && neither < none && none < trace) {
 		t.Errorf("the order is %d, %d, %d", neither, none, trace)
 	}
 	for _, id := range []string{"i-v1-refunds", "i-v1-refun-as-before"} { // what is open stays open when its id becomes another one

@@ -16,9 +16,7 @@ type keyView struct {
 	R        operate.Record
 	Kept     bool   // its answer is stored, and not only the status of it
 	Since    string // how long it is unknown
-	V        verdict
 	Release  operate.Release
-	Ahead    []event
 	Past     []event
 	NoAudit  string // why the audit trail is not there
 	Curl     string
@@ -87,7 +85,7 @@ func (p *page) keyPage(status int, n *note, shows *revealed) error {
 	if n != nil && n.Kind == "done" && !doneNow(p.r.URL.Query().Get("done"), &r) {
 		n = nil
 	}
-	d := keyView{R: r, Kept: retained(&r), V: p.verdict(&r), Release: p.mayRelease(&r), Curl: p.curl(&r),
+	d := keyView{R: r, Kept: r.Outlook.Client.Code != "result-not-retained", Release: mayRelease(&r), Curl: p.curl(&r),
 		Revealed: shows}
 	word := markOf(&r).Word
 	if r.State == "unknown" {
@@ -100,12 +98,20 @@ func (p *page) keyPage(status int, n *note, shows *revealed) error {
 	} else if err != nil {
 		return err
 	}
-	d.Ahead, d.Past = p.timeline(&r, entries)
+	d.Past = timeline(&r, entries)
 	v := view{Name: "key", Title: strings.TrimSpace(word + " · " + r.ID), Note: n, D: d}
 	if shows == nil && (r.State == "unknown" || r.State == "running") {
 		v.Live = 5
 	}
 	return p.render(status, "key", v)
+}
+
+// mayRelease is the ruling of the API on whether "it did not" is offered.
+func mayRelease(r *operate.Record) operate.Release {
+	if a := r.Outlook.Release; a != nil {
+		return *a
+	}
+	return operate.Release{Why: "It is " + markOf(r).Word + "."}
 }
 
 // entriesOf are what the audit trail has of a record, newest first.

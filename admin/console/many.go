@@ -171,7 +171,7 @@ func (p *page) whyNot(do operate.Action, r *operate.Record) string {
 	}
 	switch do {
 	case operate.ActRelease:
-		if can := p.mayRelease(r); !can.Many {
+		if can := mayRelease(r); !can.Many {
 			return can.Why
 		}
 	case operate.ActResolve:

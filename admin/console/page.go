@@ -33,7 +33,7 @@ var templates = sync.OnceValue(func() *template.Template {
 		"state":   func(word string) mark { return marked(marks, word) },
 		"ending":  func(word string) mark { return marked(endings, word) },
 		"foundBy": func(word string) string { return cmp.Or(foundBy[word], word) }, "entry": ofEntry, "jobOf": jobOf,
-		"short": short, "stamp": stamp, "full": full, "probed": probed, "probesTotal": probesTotal,
+		"short": short, "stamp": stamp, "full": full, "probed": (*operate.ProbeAnswer).Text, "probesTotal": probesTotal,
 		"seenAs": seenAs, "isDefault": isDefault, "sorted": sorted,
 		"keyURL": keyURL, "scopeURL": scopeURL, "routeURL": routeURL,
 	}).ParseFS(templateFiles, "templates/*.html"))

@@ -121,7 +121,7 @@ func TestOverTheAPI(t *testing.T) {
 			}
 		}
 		page := v.page("/keys/" + s.id("lost-0"))
-		for _, want := range []string{"The handler panicked.", "409 outcome-unknown:", "The API has not been asked about it yet.", "production eu-1"} {
+		for _, want := range []string{"The handler panicked.", "409 outcome-unknown.", "The API has not been asked about it yet.", "production eu-1"} {
 			if !strings.Contains(page, want) {
 				t.Errorf("%s: the key's page does not say %q", role, want)
 			}
@@ -155,7 +155,7 @@ func TestChangesOverTheAPI(t *testing.T) {
 	page = v.page(lost(0))
 	ok(v.submit(page, lost(0)+"/snooze", url.Values{"reason": {"INC-1"}, "until": {time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}}))
 	page = v.page(lost(0))
-	if !strings.Contains(page, "With ben") || !strings.Contains(page, "Snoozed until") || !strings.Contains(page, "ticket 88123") {
+	if !strings.Contains(page, "It is with ben") || !strings.Contains(page, "It is snoozed until") || !strings.Contains(page, "ticket 88123") {
 		t.Error("the page does not say who has it and until when it is snoozed")
 	}
 	ok(v.submit(page, lost(0)+"/snooze", nil))
@@ -236,7 +236,7 @@ func TestManyOverTheAPI(t *testing.T) {
 	}{
 		{"probe", url.Values{"reason": {"INC-1"}}, "No trace (404)"},
 		{"hand", url.Values{"to": {"ben"}, "note": {"ticket 88123"}}, "ticket 88123"},
-		{"snooze", url.Values{"reason": {"INC-1"}, "until": {time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}}, "Snoozed until"},
+		{"snooze", url.Values{"reason": {"INC-1"}, "until": {time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}}, "It is snoozed until"},
 	} {
 		c.typed.Set("count", "3")
 		// The API shares its reading of incidents for a while: it may have the versions of before.

@@ -72,7 +72,7 @@ func TestPagesDoNotWaitForTheStore(t *testing.T) { // O08
 		if says(t, "the frame", frame, `id="wait"`, "The store takes its time", `<a href="/unknown"`, "!"+shop.id("lost"), "!</main>"); took > time.Second {
 			t.Errorf("the frame took %s", took)
 		}
-		says(t, "the page that follows", page, `id="main"`, "Whether it happened.", "</html>")
+		says(t, "the page that follows", page, `id="main"`, "It is not known whether it happened.", "</html>")
 		if n := strings.Count(page, "<main") - strings.Count(page, "</main>"); n != 0 || strings.Count(page, `id="main"`) != 1 {
 			t.Errorf("the two parts are no page: %s", page)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/stet-dev/stet/operate"
 )
 
-// event is something that happened to a key, or will.
+// event is something that happened to a key.
 type event struct {
 	At          time.Time
 	Icon, Color string
@@ -18,9 +18,9 @@ type event struct {
 	Trace       string
 }
 
-// timeline is what is known of a key's life: the audit trail, and the instants that the record has.
-// Both parts are newest first.
-func (p *page) timeline(r *operate.Record, entries []operate.Entry) (ahead, past []event) {
+// timeline is what is known of a key's life, newest first: the audit trail, and the instants that
+// the record has.
+func timeline(r *operate.Record, entries []operate.Entry) []event {
 	all := make([]event, 0, len(entries)+8)
 	add := func(e event) {
 		if !e.At.IsZero() {
@@ -30,49 +30,40 @@ func (p *page) timeline(r *operate.Record, entries []operate.Entry) (ahead, past
 	for i := range entries {
 		add(ofEntry(&entries[i]))
 	}
-	p.addRun(r, add)
-	p.addOutcome(r, entries, add)
-	p.addAhead(r, add)
+	addRun(r, add)
+	addOutcome(r, entries, add)
 	slices.SortStableFunc(all, func(a, b event) int { return b.At.Compare(a.At) })
-	for _, e := range all {
-		if p.Future(e.At) {
-			ahead = append(ahead, e)
-		} else {
-			past = append(past, e)
-		}
-	}
-	return ahead, past
+	return all
 }
 
 // addRun adds what the record says of its run.
-func (p *page) addRun(r *operate.Record, add func(event)) {
+func addRun(r *operate.Record, add func(event)) {
 	for _, point := range slices.Backward(r.Points) { // the last first, as the first is reached at once
 		add(event{At: point.At, Icon: "point", Color: "running", Text: "The flow came to " + point.Name + "."})
 	}
 	add(event{At: r.CreatedAt, Icon: "running", Color: "running", Text: "The key came first, and was reserved.",
 		Trace: trace(r, 1)})
 	if r.State == "running" && r.UpdatedAt.Sub(r.CreatedAt) >= time.Second {
-		until := "it ends at " + p.Clock(r.DueAt) + ", unless it is renewed before"
-		if lapsed(r) {
-			until = "it ended at " + p.Clock(r.DueAt)
-		}
-		add(event{At: r.UpdatedAt, Icon: "beat", Color: "running", Text: "The last sign of life" + at(r.Owner) +
-			": the lease was renewed.", Meta: until})
+		add(event{At: r.UpdatedAt, Icon: "beat", Color: "running", Text: "The last sign of life: the lease was renewed.",
+			Meta: r.Owner})
 	}
 }
 
 // addOutcome adds how the run ended, as far as that is known, and who has asked about it since. It
 // leaves out what the entries say already.
-func (p *page) addOutcome(r *operate.Record, entries []operate.Entry, add func(event)) {
+func addOutcome(r *operate.Record, entries []operate.Entry, add func(event)) {
 	if r.State == "unknown" {
 		add(event{At: r.UnknownSince, Icon: "unknown", Color: "unknown", Bold: "Unknown.",
-			Text: first(p.Cause(r.Cause, 1)) + ".", Meta: r.Cause, Trace: trace(r, 2)})
+			Text: first(operate.CauseText(r.Cause, 1)) + ".", Meta: r.Cause, Trace: trace(r, 2)})
 	}
 	ended := slices.ContainsFunc(entries, func(e operate.Entry) bool { return e.To != "" && e.From != e.To })
 	if !r.CompletedAt.IsZero() && !ended && (r.State == "completed" || r.State == "failed") {
-		m := markOf(r)
+		m, size := markOf(r), "no body"
+		if r.ResponseBytes != nil {
+			size = sizeOf(*r.ResponseBytes)
+		}
 		add(event{At: r.CompletedAt, Icon: m.Icon, Color: m.Class, Bold: first(m.Word) + ".",
-			Text: fmt.Sprintf("%d, %s.", r.Status, answerSize(r)), Trace: trace(r, 2)})
+			Text: fmt.Sprintf("%d, %s.", r.Status, size), Trace: trace(r, 2)})
 	}
 	if a := r.Probe; a != nil && !slices.ContainsFunc(entries, func(e operate.Entry) bool {
 		return e.Action == "probe" && e.At.Sub(a.At).Abs() < 2*time.Second
@@ -95,7 +86,7 @@ func (p *page) addOutcome(r *operate.Record, entries []operate.Entry, add func(e
 
 // ofProbe is the answer that counts as an event, of so many probes.
 func ofProbe(a *operate.ProbeAnswer, probes int) event {
-	ev := event{At: a.At, Icon: "ask", Color: "ink", Bold: first(probeWord(a.Found, a.Status)),
+	ev := event{At: a.At, Icon: "ask", Color: "ink", Bold: first(a.Text()),
 		Text: "said the API, in " + milli(a.TookMS) + "."}
 	if a.Found == "silent" {
 		ev.Text = "when the API was asked."
@@ -107,43 +98,6 @@ func ofProbe(a *operate.ProbeAnswer, probes int) event {
 		ev.Meta = joined(ev.Meta, "asked "+number(probes)+" times so far")
 	}
 	return ev
-}
-
-func (p *page) addAhead(r *operate.Record, add func(event)) {
-	o := r.Outlook
-	if !o.SettledAt.IsZero() {
-		add(event{At: o.SettledAt, Icon: "clock", Color: "over",
-			Text: "Settled: what was on its way has arrived, or never will."})
-	}
-	if p.Future(o.FreesAt) && !o.FreesAt.Equal(o.NextProbe) {
-		add(event{At: o.FreesAt, Icon: "ask", Color: "over",
-			Text: "The first question after that. No trace is proof then, and frees the key."})
-	}
-	if p.Future(o.NextProbe) {
-		text := "The API is asked again; no trace is no proof before it has settled."
-		switch {
-		case o.SettledAt.IsZero():
-			text = "The API is asked again; no trace is no proof by itself."
-		case !o.NextProbe.Before(o.SettledAt):
-			text = "The API is asked again. No trace is proof then, and frees the key."
-		}
-		add(event{At: o.NextProbe, Icon: "ask", Color: "over", Text: text, Meta: plural(o.ProbesLeft, "probe is",
-			"probes are") + " left"})
-	}
-	if r.Snooze != nil {
-		add(event{At: r.Snooze.Until, Icon: "clock", Color: "over", Text: "It is back in the list of unknown ones."})
-	}
-	if !r.ExpiresAt.IsZero() {
-		add(event{At: r.ExpiresAt, Icon: "over", Color: "over", Text: freeAgain(r)})
-	}
-}
-
-// freeAgain is what comes at the end of a record's time.
-func freeAgain(r *operate.Record) string {
-	if r.State == "completed" || r.State == "failed" {
-		return "Its answer is given no longer: the key is free, or refused as expired if the rules of its route say so."
-	}
-	return "The key is free."
 }
 
 // trace is the trace of the record where it belongs to this event: that of the first attempt at the

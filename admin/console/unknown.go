@@ -234,10 +234,10 @@ func (p *page) oneGroup(ctx context.Context) (group, error) {
 // Line is what an incident's row says of all its keys: first what their probes were answered.
 func (p *page) Line(in operate.Incident) (all []string) {
 	asked := 0
-	for _, w := range probeWords {
-		if n := in.Probes[w.found]; n > 0 {
+	for _, found := range [...]string{"happened", "goes-on", "pending", "voided", "silent", "missing"} {
+		if n := in.Probes[found]; n > 0 {
 			asked += n
-			all = append(all, number(n)+" "+w.many)
+			all = append(all, number(n)+" "+operate.FindingText(found))
 		}
 	}
 	if rest := in.Count - asked; rest > 0 && len(in.Probes) > 0 {

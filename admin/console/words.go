@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stet-dev/stet/internal/age"
 	"github.com/stet-dev/stet/operate"
@@ -15,85 +16,8 @@ import (
 
 // The words of the pages. The machine's words stay in the record.
 
-// causes say why an outcome is not known, of one request and of several.
-var causes = map[string][2]string{
-	"lease-lapsed":       {"the gateway died while it ran", "the gateway died while they ran"},
-	"holder-gone":        {"the gateway died while it ran", "the gateway died while they ran"},
-	"lease-lost":         {"the store took no sign of life", "the store took no sign of life"},
-	"upstream-failed":    {"sent, and the connection broke", "sent, and the connection broke"},
-	"truncated-response": {"the answer broke off", "the answers broke off"},
-	"execution-timeout":  {"no answer within its time", "no answer within their time"},
-	"stated":             {"the API said so", "the API said so"},
-	"status":             {"a status of the API said so", "a status of the API said so"},
-	"panic":              {"the handler panicked", "the handler panicked"},
-	"bad-outcome": {"the API stated its outcome in a word that is not known",
-		"the API stated outcomes in words that are not known"},
-	"contradicted":       {"it was freed, and then an answer came", "they were freed, and then answers came"},
-	"double-effect":      {"it had its effect twice", "they had their effect twice"},
-	"abandoned":          {"the gateway ended while it ran", "the gateway ended while they ran"},
-	"given-up":           {"it was given up before anything ran", "they were given up before anything ran"},
-	"hijacked":           {"the handler took the connection over", "the handlers took the connections over"},
-	"client-gone":        {"the client went away while it ran", "the clients went away while they ran"},
-	"elsewhere":          {"it was sent elsewhere", "they were sent elsewhere"},
-	"rolled-back":        {"its transaction was rolled back", "their transactions were rolled back"},
-	"transaction-ended":  {"its transaction ended before its end", "their transactions ended before their end"},
-	"error":              {"the handler returned an error", "the handlers returned errors"},
-	"not-resumed":        {"it stopped half-way, and was not resumed", "they stopped half-way, and were not resumed"},
-	"second-guard":       {"it went through two guards", "they went through two guards"},
-	"timeout-handler":    {"the service answered before the handler had ended", "the service answered before the handlers had ended"},
-	"bad-render":         {"the answer to it could not be drawn", "the answers to them could not be drawn"},
-	"no-transaction":     {"its transaction could not begin", "their transactions could not begin"},
-	"flow-rules":         {"its steps are not those that it began with", "their steps are not those that they began with"},
-	"flow-cannot-tell":   {"a step ended without saying what it did", "steps ended without saying what they did"},
-	"answered-elsewhere": {"the handler answered past the guard", "the handlers answered past the guard"},
-}
-
 // Cause is a cause in words.
-func (p *page) Cause(word string, count int) string {
-	c, known := causes[word]
-	switch {
-	case word == "":
-		return "for a reason that is not recorded"
-	case !known:
-		return word
-	case count == 1:
-		return c[0]
-	}
-	return c[1]
-}
-
-// probed is what a probe was answered, in words, with its status.
-func probed(a *operate.ProbeAnswer) string {
-	if a == nil {
-		return "not asked yet"
-	}
-	return probeWord(a.Found, a.Status)
-}
-
-// probeWords say what a probe was answered, and what several were, those first that tell most.
-var probeWords = []struct{ found, one, many string }{
-	{"happened", "found it", "found"},
-	{"goes-on", "it still goes on", "still going on"},
-	{"pending", "an answer that says neither", "with an answer that says neither"},
-	{"voided", "it was cancelled", "cancelled"},
-	{"silent", "no answer", "no answer"},
-	{"missing", "no trace", "no trace"},
-}
-
-func probeWord(found string, status int) string {
-	for _, w := range probeWords {
-		switch {
-		case w.found != found:
-		case status == 0 || found == "silent":
-			return w.one
-		case found == "pending":
-			return fmt.Sprintf("%d: neither", status)
-		default:
-			return fmt.Sprintf("%s (%d)", w.one, status)
-		}
-	}
-	return found
-}
+func (p *page) Cause(word string, count int) string { return operate.CauseText(word, count) }
 
 // Age says how long ago an instant is, in a sentence.
 func (p *page) Age(t time.Time) string { return age.Long(p.Now.Sub(t)) }
@@ -115,22 +39,8 @@ func (p *page) InShort(t time.Time) string {
 // Future reports whether an instant is still to come.
 func (p *page) Future(t time.Time) bool { return t.After(p.Now) }
 
-// Clock is an instant: of today its time, of this week with its day, and else with its date. It is
-// UTC, which the page says once.
-func (p *page) Clock(t time.Time) string {
-	t, now := t.UTC(), p.Now.UTC()
-	switch d := now.Sub(t); {
-	case t.IsZero():
-		return "never"
-	case t.Format(time.DateOnly) == now.Format(time.DateOnly):
-		return t.Format("15:04:05")
-	case d > -6*24*time.Hour && d < 6*24*time.Hour:
-		return t.Format("Mon 15:04")
-	case t.Year() == now.Year():
-		return t.Format("2 Jan 15:04")
-	}
-	return t.Format("2 Jan 2006 15:04")
-}
+// Clock is an instant in UTC, which the page says once.
+func (p *page) Clock(t time.Time) string { return age.Clock(t, p.Now) }
 
 // stamp is the machine's form of an instant.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
@@ -145,6 +55,12 @@ func number[N int | int64 | uint64](n N) string {
 		s = s[:i] + "," + s[i:]
 	}
 	return s
+}
+
+// first makes the beginning of a sentence of a clause.
+func first(s string) string {
+	_, n := utf8.DecodeRuneInString(s)
+	return strings.ToUpper(s[:n]) + s[n:]
 }
 
 func sizeOf(n int64) string {

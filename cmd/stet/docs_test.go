@@ -181,6 +181,10 @@ var volatile = []struct{ is, becomes string }{
 	{`p50 [\d.]+ ms, p99 [\d.]+ ms`, `p50 0.1 ms, p99 1.2 ms`},
 	{`in [\d.]+(ms|µs):`, `in 1.2ms:`},
 	{`(idem_unknown_oldest_age_seconds) .*`, `${1} 1.2`},
+	{`asked (once|\d+ times)\.`, `asked once.`},
+	{`\d probes are left`, `7 probes are left`},
+	{`come again after 1?\d s`, `come again after 8 s`},
+	{`Now the API is asked again`, `At 08:40:00 UTC the API is asked again`},
 	{`/\S+/stet-demo-\d+/`, `/tmp/stet-demo-1/`},
 	{`\bbulk_[a-z0-9]{20,}`, `bulk_gkrbpiynsisvt6ptgbbhmwhkib`},
 	{`\bstet_[\w-]{43}`, `stet_rMcqMOUB-gHLtFfOf7LOh1Lq8XUHqmmsLOHbTL7QxXk`},
@@ -235,13 +239,18 @@ func thatIncident(command string) string {
 
 var instants = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 
+// clocks are the instants of sentences.
+var clocks = regexp.MustCompile(`\b([A-Z][a-z]{2} |\d+ [A-Z][a-z]{2} (\d{4} )?)?\d\d:\d\d(:\d\d)? UTC\b`)
+
 // atOnce makes all instants one: when things happen differs from run to run.
-func atOnce(s string) string { return instants.ReplaceAllString(s, "2026-11-21T08:40:00Z") }
+func atOnce(s string) string {
+	return clocks.ReplaceAllString(instants.ReplaceAllString(s, "2026-11-21T08:40:00Z"), "08:40:00 UTC")
+}
 
 // asOfTheDocument moves the instants of a session to the day of the documents.
 func asOfTheDocument(s string) string {
 	var by time.Duration
-	return instants.ReplaceAllStringFunc(s, func(text string) string {
+	s = instants.ReplaceAllStringFunc(s, func(text string) string {
 		begin := time.Date(2026, 11, 21, 8, 40, 0, 0, time.UTC)
 		at, err := time.Parse(time.RFC3339, text)
 		if err != nil || at.Year() < 2000 { // the shop's outbox is as old as Unix
@@ -254,6 +263,14 @@ func asOfTheDocument(s string) string {
 			return at.Add(by).Format("2006-01-02T15:04:05.000000000Z07:00")
 		}
 		return at.Add(by).Format(time.RFC3339)
+	})
+	return clocks.ReplaceAllStringFunc(s, func(text string) string {
+		const clock = "15:04:05 UTC"
+		at, err := time.Parse(clock, text)
+		if err != nil { // of another day
+			return "08:40:00 UTC"
+		}
+		return at.Add(by).Format(clock)
 	})
 }
 

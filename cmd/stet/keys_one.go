@@ -110,53 +110,42 @@ func (r *record) brief(w *world) error {
 	return pairs(w.stderr, append(lines, r.around(w)...)...)
 }
 
-// around is what is known beside the record itself, and what follows from it.
+// around is what is known beside the record itself, and what follows from it in the API's sentences.
 func (r *record) around(w *world) []string {
 	lines := []string{"unknown since", w.when(r.UnknownSince)}
 	for _, p := range r.Points {
 		lines = append(lines, "came to "+visible(p.Name), w.when(p.At))
 	}
-	if p := r.Probe; p != nil {
-		lines = append(lines, "last probe", strings.TrimSpace(fmt.Sprintf("%s %s %s", w.when(p.At), p.Found,
-			strings.Trim(visible(p.Evidence), "-"))))
-	}
-	if l := r.Late; l != nil {
-		lines = append(lines, "late answer", fmt.Sprintf("%s status %d, %s", w.when(l.At), l.Status, plural(int(l.Bytes), "byte")))
-	}
 	if m := r.Mismatch; m != nil {
-		lines = append(lines, "mismatches", fmt.Sprintf("%d, the last %s: %s", m.Count, w.when(m.At),
-			visible(strings.Join(m.Parts, ", "))))
+		lines = append(lines, "mismatch in", strings.Join(m.Parts, ", "))
 	}
-	if a := r.Asking; a != nil {
-		lines = append(lines, "clients asked", timesAsked(a, w))
+	if x := r.Explanation; x != nil { // a gateway of another version may have none
+		lines = append(lines, block("known", x.Known)...)
+		lines = append(lines, block("not known", x.Open)...)
+		lines = append(lines, block("a client", x.Client)...)
+		lines = append(lines, block("if nothing is done", x.Next)...)
 	}
-	if s := r.Snooze; s != nil {
-		lines = append(lines, "snoozed until", fmt.Sprintf("%s by %s: %s", w.when(s.Until), visible(s.Who),
-			visible(s.Reason)))
+	if r.Outlook != nil {
+		lines = append(lines, "may be released", released(r.Outlook.Release))
 	}
-	if h := r.With; h != nil {
-		lines = append(lines, "with", fmt.Sprintf("%s since %s, from %s: %s", visible(h.To), w.when(h.At), visible(h.Who),
-			visible(h.Note)))
+	return lines
+}
+
+// block are sentences below each other, the first beside its name.
+func block(name string, sentences []string) (lines []string) {
+	for _, s := range sentences {
+		lines, name = append(lines, name, s), ""
 	}
-	o := r.Outlook
-	if o == nil || r.State != "unknown" {
-		return lines
-	}
-	what, _ := halves(o.IfNothing, "outlook")
-	follows := o.IfNothing + given(what != "", ": "+what) + given(!o.At.IsZero(), " At "+w.when(o.At)+".")
-	return append(lines, "settles", w.when(o.SettledAt), "next probe", w.when(o.NextProbe), "if nothing is done", follows,
-		"a client hears", fmt.Sprintf("%d %s", o.Client.Status, cmp.Or(o.Client.Code, "the stored answer")),
-		"may be released", released(o.Release, w))
+	return lines
 }
 
 // released says whether a record may be released, by whom, and why.
-func released(r *operate.Release, w *world) string {
+func released(r *operate.Release) string {
 	switch {
 	case r == nil:
 		return ""
 	case r.May:
 		return "yes: " + r.Why
 	}
-	return "no: " + r.Why + given(!r.From.IsZero(), " From "+w.when(r.From)+" on it may.") +
-		given(r.Role != "" && r.With != "", fmt.Sprintf(" The role %s may now, with --%s.", r.Role, r.With))
+	return "no: " + r.Why + given(r.Role != "" && r.With != "", fmt.Sprintf(" The role %s may now, with --%s.", r.Role, r.With))
 }

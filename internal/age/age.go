@@ -1,4 +1,4 @@
-// Package age says how long a time is, for people: in its two largest units.
+// Package age says for people how long a time is, in its two largest units, and when it was.
 package age
 
 import (
@@ -27,4 +27,21 @@ func inUnits(d time.Duration, units [4]string, between string) string {
 		return text
 	}
 	return strconv.Itoa(rest) + units[3]
+}
+
+// Clock is an instant, seen from now: of today its time, of this week with its day, and else with
+// its date. It is UTC, which a text says by itself.
+func Clock(t, now time.Time) string {
+	t, now = t.UTC(), now.UTC()
+	switch d := now.Sub(t); {
+	case t.IsZero():
+		return "never"
+	case t.Format(time.DateOnly) == now.Format(time.DateOnly):
+		return t.Format("15:04:05")
+	case d > -6*24*time.Hour && d < 6*24*time.Hour:
+		return t.Format("Mon 15:04")
+	case t.Year() == now.Year():
+		return t.Format("2 Jan 15:04")
+	}
+	return t.Format("2 Jan 2006 15:04")
 }

@@ -25,3 +25,23 @@ func TestAges(t *testing.T) {
 		}
 	}
 }
+
+func TestClock(t *testing.T) {
+	now := time.Date(2026, 11, 21, 23, 57, 0, 0, time.FixedZone("", 3600))
+	for d, want := range map[time.Duration]string{
+		0:                    "22:57:00",
+		-3 * time.Hour:       "19:57:00",
+		2 * time.Hour:        "Sun 00:57",
+		-5 * 24 * time.Hour:  "Mon 22:57",
+		6 * 24 * time.Hour:   "27 Nov 22:57",
+		-90 * 24 * time.Hour: "23 Aug 22:57",
+		90 * 24 * time.Hour:  "19 Feb 2027 22:57",
+	} {
+		if got := age.Clock(now.Add(d), now); got != want {
+			t.Errorf("%s: %q, want %q", d, got, want)
+		}
+	}
+	if got := age.Clock(time.Time{}, now); got != "never" {
+		t.Errorf("no instant: %q", got)
+	}
+}

@@ -69,7 +69,7 @@ func TestHostileData(t *testing.T) {
 		b.click("Hand to")
 		b.fill("to", "ben"+evils[1])
 		b.click("Hand over")
-		b.sees("With ben")
+		b.sees("It is with ben")
 		b.harmless("handed over")
 	}
 	if n < len(evils)+3 {
