@@ -182,11 +182,11 @@ var noAnswer = &Problem{Status: 409, Code: "no-answer", Title: "That answer is n
 
 // contradicted is what no waiting cures.
 var contradicted = &Problem{Status: 409, Code: "contradicted", Title: "The handler's answer says otherwise",
-	Detail: "The handler came back too late, with an answer that is kept with the record. Resolve it as completed; or send \"override\": true where you know better, which takes the role admin, and which the audit trail keeps."}
+	Detail: "The handler came back too late, with an answer that is kept with the record. Resolve it as completed; or release it with override where you know better, which takes the role admin, and which the audit trail keeps."}
 
 // found is the problem of a release that a probe speaks against.
 var found = &Problem{Status: 409, Code: "contradicted", Title: "A probe has found that it happened",
-	Detail: "No probe has said since that it was voided; last_probe has what it said. Resolve it as completed; or ask again; or send \"override\": true where you know better, which takes the role admin, and which the audit trail keeps."}
+	Detail: "No probe has said since that it was voided; last_probe has what it said. Resolve it as completed; or ask again; or release it with override where you know better, which takes the role admin, and which the audit trail keeps."}
 
 // unsettled says until when what the record's attempt sent may still have its effect, and what is
 // known of it, so that an operator who decides not to wait has seen both.
@@ -198,9 +198,9 @@ func (s *service) unsettled(head *stet.Head) error {
 		what = "Its handler has not returned"
 	}
 	cause := cmp.Or(head.Cause, "not known")
-	p.Detail = fmt.Sprintf("%s (attempt %d, cause %s, the key is %s old, %s). Wait until %s; or send \"now\": true where you know that "+
-		"nothing can happen any more, which the audit trail keeps, or \"voided\": true with the provider's cancellation as evidence; both take "+
-		"the role admin.", what, head.Attempt, cause, age.Long(head.AsOf.Sub(head.CreatedAt)), lastProbe(head),
+	p.Detail = fmt.Sprintf("%s (attempt %d, cause %s, the key is %s old, %s). Wait until %s; or release it with now where you know that "+
+		"nothing can happen any more, or with voided and the provider's cancellation as evidence. Both take the role admin, and the audit "+
+		"trail keeps them.", what, head.Attempt, cause, age.Long(head.AsOf.Sub(head.CreatedAt)), lastProbe(head),
 		until.Format(time.RFC3339))
 	return p
 }

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -133,6 +134,52 @@ type panics struct{ console.Door }
 func (d panics) Enter(r *http.Request, token string) (admin.API, func(), error) {
 	api, leave, err := d.Door.Enter(r, token)
 	return panicking{api}, leave, err
+}
+
+// An export has all entries, however many there are, and one that cannot be read to its end breaks
+// off: it must not look whole.
+func TestExportIsWhole(t *testing.T) { // Y13
+	v := as(t, newFake(), "viewer")
+	trail := &trails{Door: doorOf(newFake()), pages: 120}
+	v.h = console.New(trail, console.Config{})
+	if res, lines := v.get("/audit/export"); res.StatusCode != 200 || strings.Count(lines, "\n") != 120_000 {
+		t.Errorf("%d, %d lines", res.StatusCode, strings.Count(lines, "\n"))
+	}
+	trail.pages = -3
+	defer func() {
+		if recover() != http.ErrAbortHandler {
+			t.Error("the download looks whole")
+		}
+	}()
+	v.get("/audit/export")
+}
+
+// trails is a door to a trail of so many pages of 1,000 entries; if they are negative, the page
+// after them cannot be read.
+type trails struct {
+	console.Door
+	pages int
+}
+
+func (d *trails) Enter(r *http.Request, token string) (admin.API, func(), error) {
+	api, leave, err := d.Door.Enter(r, token)
+	return &longTrail{api, d.pages, 0}, leave, err
+}
+
+type longTrail struct {
+	admin.API
+	pages, read int
+}
+
+func (l *longTrail) Audit(context.Context, operate.AuditQuery) (operate.EntryList, error) {
+	if l.read++; l.pages < 0 && l.read > -l.pages {
+		return operate.EntryList{}, operate.ProblemOf(context.DeadlineExceeded)
+	}
+	list := operate.EntryList{Entries: make([]operate.Entry, 1000)}
+	if l.read != l.pages {
+		list.NextCursor = fmt.Sprint(l.read)
+	}
+	return list, nil
 }
 
 type panicking struct{ admin.API }

@@ -34,7 +34,7 @@ type source struct {
 type api struct {
 	*adminclient.Client
 	at    string        // as it was given; "": a store
-	token bool          // one is shown
+	token bool          // recordChange is shown
 	jobs  *operate.Jobs // of a store: this very process works on them
 	close func()
 }
@@ -93,7 +93,7 @@ func whoami() string {
 		name = u.Username
 	}
 	host, err := os.Hostname()
-	return name + given(err == nil, "@"+host)
+	return name + ifTrue(err == nil, "@"+host)
 }
 
 // noSuchRecord is what is said of a record that is not there.
@@ -107,8 +107,8 @@ func absent(err error, status exit, format string, args ...any) error {
 	return err
 }
 
-// told puts an error of the API into the words of the command line, with its exit status.
-func (a *api) told(err error) error {
+// explainError puts an error of the API into the words of the command line, with its exit status.
+func (a *api) explainError(err error) error {
 	if p, ok := errors.AsType[*adminclient.Problem](err); ok {
 		return a.refused(p)
 	}
@@ -142,7 +142,7 @@ func (a *api) refused(p *adminclient.Problem) error {
 	case p.Status == http.StatusForbidden:
 		text = sentence(p.Detail)
 	case p.Status == http.StatusConflict:
-		text = asFlags.Replace(text)
+		text += flagsFor(p.Code)
 	case status == exitFine && p.Code == "":
 		return fmt.Errorf("%s answered %d, and does not say why", a.at, p.Status)
 	case status == exitFine:
@@ -157,9 +157,16 @@ var refusals = map[int]exit{http.StatusUnauthorized: exitNotAllowed, http.Status
 	http.StatusServiceUnavailable: exitUnreachable, http.StatusBadGateway: exitUnreachable,
 	http.StatusGatewayTimeout: exitUnreachable}
 
-// asFlags turns what the API asks for into what the command line has for it.
-var asFlags = strings.NewReplacer(`send "now": true`, "give --now", `send "override": true`, "give --override",
-	`"voided": true`, "--voided")
+// flagsFor names the flags that a command has for what the problem of a code allows an admin.
+func flagsFor(code string) string {
+	switch code {
+	case "not-settled":
+		return " Flags: --now, or --voided with --evidence."
+	case "contradicted":
+		return " Flag: --override."
+	}
+	return ""
+}
 
 // sentence is a problem's detail after a colon of ours.
 func sentence(detail string) string {

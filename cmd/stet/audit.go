@@ -66,7 +66,7 @@ type auditListCmd struct {
 func (c *auditListCmd) check(*world) error { return auditList.check(&c.printed) }
 
 func (c *auditListCmd) Run(w *world, a *api) error {
-	none := given(c.entries == (entries{}),
+	none := ifTrue(c.entries == (entries{}),
 		"no record was changed or revealed by an operator, nor changed by a background loop")
 	return auditList.print(w, a.Trail(c.query()), &c.paged, cmp.Or(none, "no entries match"))
 }
@@ -107,7 +107,7 @@ func (c *auditEraseCmd) Run(w *world, a *api) error {
 	}
 	done, err := a.Erase(w.ctx, e)
 	if err != nil {
-		return a.told(err)
+		return a.explainError(err)
 	}
 	return c.done(w, done.Erased)
 }

@@ -63,7 +63,7 @@ func startable(conf *config.Config) error {
 	}
 	readTLS("tls", conf.TLS, fail)
 	readTLS("admin.tls", conf.Admin.TLS, fail)
-	token := given(conf.Admin.TokenFile != "", "admin.token_file")
+	token := ifTrue(conf.Admin.TokenFile != "", "admin.token_file")
 	fail(cmp.Or(token, "admin.tokens_file"), errorOf(adminTokens(&conf.Admin)))
 	fail("store.pepper_file", errorOf(config.ReadSecret(conf.Store.PepperFile)))
 	fail("store.encryption_keys_file", errorOf(layers.ReadKeys(conf.Store.EncryptionKeysFile)))

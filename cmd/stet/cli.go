@@ -136,7 +136,7 @@ func (w *world) perform(k *kong.Context, parts []any) (err error) {
 			return err
 		}
 		defer a.close()
-		return a.told(k.Run(w, a))
+		return a.explainError(k.Run(w, a))
 	}
 	return k.Run(w)
 }

@@ -82,8 +82,8 @@ func (c *demoCmd) Run(w *world) (err error) {
 	listen, admin := c.address(w, "listen", c.Listen, "127.0.0.1:8080"), c.address(w, "admin", c.Admin, "127.0.0.1:8081")
 	fmt.Fprintf(w.stdout, "A gateway in front of a sample payments API is killed while %d charges are under way …\n",
 		cutOff)
-	if err := n.falls(w.ctx); err != nil {
-		return n.over(w.ctx, err)
+	if err := n.runFirstLife(w.ctx); err != nil {
+		return n.endDemo(w.ctx, err)
 	}
 	return c.serve(w, n, listen, admin)
 }
@@ -109,7 +109,7 @@ func (c *demoCmd) serve(w *world, n *night, listen, admin string) error {
 	a.ready = func(listen, admin string) {
 		go func() { // it serves when this has returned
 			defer close(told)
-			found, err := n.breaks(ctx, "http://"+listen, "http://"+admin)
+			found, err := n.runAfterRestart(ctx, "http://"+listen, "http://"+admin)
 			if err != nil {
 				fail(err)
 				return
@@ -121,7 +121,7 @@ func (c *demoCmd) serve(w *world, n *night, listen, admin string) error {
 		return err
 	}
 	<-told
-	return n.over(w.ctx, context.Cause(ctx))
+	return n.endDemo(w.ctx, context.Cause(ctx))
 }
 
 // address is where to listen: as it was asked for, else at the usual place, else on a free port.
@@ -156,7 +156,7 @@ The API runs behind Stet at %s; paste these into another terminal.
 		fmt.Fprintf(out, "\n# %s\n$ %s\n→ %s\n", s.say, s.command, strings.Join(s.promises, " · "))
 	}
 	fmt.Fprintf(out, "\nThe records are in %s%s. Ctrl-C ends it.\nready\n", n.file(),
-		given(c.Keep == "", ", and go with the demo (--keep DIR keeps them)"))
+		ifTrue(c.Keep == "", ", and go with the demo (--keep DIR keeps them)"))
 }
 
 func runName() string { return "demo-" + strings.ToLower(rand.Text()[:8]) }

@@ -77,7 +77,7 @@ func (a *paymentsAPI) charge(w http.ResponseWriter, r *http.Request) {
 // outage returns when the request meets one; "": it meets none.
 func (a *paymentsAPI) outage(when, key string) string {
 	_, again := a.keys.LoadOrStore(key, true)
-	return given(!again, when)
+	return ifTrue(!again, when)
 }
 
 // wait reports false when the caller hangs up first.

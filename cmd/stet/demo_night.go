@@ -65,16 +65,16 @@ func (n *night) conf() string { return filepath.Join(n.dir, "stet.yaml") }
 // key names the charges: 1 to cutOff are the ones of the incident.
 func (n *night) key(name string) string { return n.run + "-night-" + name }
 
-// over is how the demo ends: well, if it was asked to end.
-func (n *night) over(ctx context.Context, err error) error {
+// endDemo is how the demo ends: well, if it was asked to end.
+func (n *night) endDemo(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
 	return err
 }
 
-// falls is the life of the first gateway.
-func (n *night) falls(ctx context.Context) error {
+// runFirstLife is the life of the first gateway.
+func (n *night) runFirstLife(ctx context.Context) error {
 	conf := fmt.Sprintf(nightConf, n.upstream, "sqlite:"+n.file(), n.upstream)
 	if err := os.WriteFile(n.conf(), []byte(conf), 0o600); err != nil {
 		return err
@@ -108,12 +108,12 @@ func (n *night) falls(ctx context.Context) error {
 
 // under is the form of a charge that is under way when the gateway is killed.
 func under(i int) string {
-	return fmt.Sprintf("amount=%d&outage=%s", 1001+i, cmp.Or(given(i < taken, "after"), "before"))
+	return fmt.Sprintf("amount=%d&outage=%s", 1001+i, cmp.Or(ifTrue(i < taken, "after"), "before"))
 }
 
-// breaks is what the clients do when there is a gateway again: they ask for what they have not
+// runAfterRestart is what the clients do when there is a gateway again: they ask for what they have not
 // heard, and one of them takes a key for another request.
-func (n *night) breaks(ctx context.Context, listen, at string) (*findings, error) {
+func (n *night) runAfterRestart(ctx context.Context, listen, at string) (*findings, error) {
 	for i := range cutOff {
 		err := await(ctx, func() bool {
 			a, err := n.charge(ctx, listen, fmt.Sprint(i+1), under(i))

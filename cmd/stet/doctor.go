@@ -25,8 +25,8 @@ type doctorCmd struct {
 	JSON        bool          `name:"json" help:"Print JSON."`
 }
 
-// patient is what the checks look at.
-type patient struct {
+// checkup is what the checks look at.
+type checkup struct {
 	conf   *config.Config
 	window time.Duration
 	store  *dsn.Opened // nil: it is not there
@@ -42,13 +42,13 @@ type patient struct {
 }
 
 // cannot notes that the check could not look, and what to do about it.
-func (p *patient) cannot(text, todo string) {
+func (p *checkup) cannot(text, todo string) {
 	p.unseen = append(p.unseen, operate.Warning{Code: p.word, Text: text, Mend: todo})
 }
 
 // lacksStore reports that there is no store to look at. In one that a gateway would make there is
 // nothing to see; of any other, it is noted that it was not seen.
-func (p *patient) lacksStore() bool {
+func (p *checkup) lacksStore() bool {
 	if p.failed != nil {
 		p.cannot("the store could not be opened", "See what is said of store or durability, and look again.")
 	}
@@ -56,7 +56,7 @@ func (p *patient) lacksStore() bool {
 }
 
 // lacksGateway reports that the gateway could not be asked, and notes it.
-func (p *patient) lacksGateway() bool {
+func (p *checkup) lacksGateway() bool {
 	if p.unasked != nil {
 		p.cannot("the running gateway was not asked: "+oneLine(p.unasked),
 			"Look again while it runs, from where its admin address can be reached.")
@@ -65,7 +65,7 @@ func (p *patient) lacksGateway() bool {
 }
 
 // refused notes what keeps a check from looking, and is a mistake of the configuration.
-func (p *patient) refused(err error) {
+func (p *checkup) refused(err error) {
 	if err != nil {
 		p.cannot(oneLine(err), "Mend what stet config check says, and look again.")
 	}
@@ -78,10 +78,10 @@ const wholePatience = 6 * time.Hour
 const damage = "damage"
 
 // checks are what the doctor looks for, by the words that stet explain knows. Each returns what it
-// found, a sentence for each, and tells the patient what it could not look at.
+// found, a sentence for each, and tells the checkup what it could not look at.
 var checks = []struct {
 	word string
-	look func(ctx context.Context, p *patient) []string
+	look func(ctx context.Context, p *checkup) []string
 }{
 	{"store", lookAtStore}, {"durability", lookAtDurability}, {"clock", lookAtClock}, {"pooler", lookForPooler},
 	{"encryption", lookAtEncryption}, {"retention", lookAtRetention}, {"body-limits", lookAtLimits},
@@ -99,7 +99,7 @@ func (c *doctorCmd) Run(w *world, conf *config.Config) error {
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, patience)
 	defer cancel()
-	p := &patient{conf: conf, window: c.RetryWindow}
+	p := &checkup{conf: conf, window: c.RetryWindow}
 	if p.store, p.failed = opened(ctx, conf); p.store != nil {
 		defer func() { _ = p.store.Close() }()
 	}
@@ -169,7 +169,7 @@ func (c *doctorCmd) print(w *world, words []string, findings, unseen []operate.W
 const askedFor = 3 * time.Second
 
 // ask asks the gateway of the configuration, if one runs, what only it can know.
-func (p *patient) ask(ctx context.Context) error {
+func (p *checkup) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askedFor)
 	defer cancel()
 	t, err := throughAdmin(p.conf)
@@ -183,12 +183,12 @@ func (p *patient) ask(ctx context.Context) error {
 	defer a.close()
 	routes, err := a.Routes(ctx)
 	if err != nil {
-		return a.told(err)
+		return a.explainError(err)
 	}
 	p.routes = routes.Routes
 	s, err := a.Overview(ctx)
 	p.warnings, p.status = s.Warnings, s
-	return a.told(err)
+	return a.explainError(err)
 }
 
 // sentences are those sentences that say something.
@@ -197,7 +197,7 @@ func sentences(all ...string) []string {
 }
 
 // lookAtStore also proves by a write that it can be used, as a gateway does at its start.
-func lookAtStore(ctx context.Context, p *patient) []string {
+func lookAtStore(ctx context.Context, p *checkup) []string {
 	err := p.failed
 	if errors.Is(err, stet.ErrVolatile) {
 		return nil // which durability finds
@@ -216,11 +216,11 @@ func lookAtStore(ctx context.Context, p *patient) []string {
 	return sentences(oneLine(err))
 }
 
-func lookAtDurability(ctx context.Context, p *patient) (found []string) {
+func lookAtDurability(ctx context.Context, p *checkup) (found []string) {
 	if errors.Is(p.failed, stet.ErrVolatile) {
 		return sentences(oneLine(p.failed))
 	}
-	found = sentences(given(!persistent(p.conf), "the records are in the gateway's memory: a restart forgets every key"))
+	found = sentences(ifTrue(!persistent(p.conf), "the records are in the gateway's memory: a restart forgets every key"))
 	if p.lacksStore() {
 		return found
 	}
@@ -238,7 +238,7 @@ func lookAtDurability(ctx context.Context, p *patient) (found []string) {
 
 // lookForDamage reads all of the store (S06). It opens it anew, without its layers: the one that
 // seals records hides what it does not seal.
-func lookForDamage(ctx context.Context, p *patient) []string {
+func lookForDamage(ctx context.Context, p *checkup) []string {
 	if p.lacksStore() {
 		return nil
 	}
@@ -268,7 +268,7 @@ const maxSkew = 2 * time.Second
 
 // lookAtClock compares this machine's clock with the store's, as the newest record was read by it.
 // A store on this machine has no other clock.
-func lookAtClock(ctx context.Context, p *patient) []string {
+func lookAtClock(ctx context.Context, p *checkup) []string {
 	if p.lacksStore() {
 		return nil
 	}
@@ -288,7 +288,7 @@ func lookAtClock(ctx context.Context, p *patient) []string {
 		}
 		there, after := heads[0].AsOf, time.Now()
 		apart := max(before.Sub(there), there.Sub(after))
-		return sentences(given(apart > maxSkew,
+		return sentences(ifTrue(apart > maxSkew,
 			fmt.Sprintf("the store's clock and this machine's are %s apart", apart.Truncate(time.Millisecond))))
 	}
 	if p.dsn().Shared() {
@@ -298,12 +298,12 @@ func lookAtClock(ctx context.Context, p *patient) []string {
 }
 
 // dsn is the store's address.
-func (p *patient) dsn() dsn.DSN {
+func (p *checkup) dsn() dsn.DSN {
 	d, _ := dsn.Parse(p.conf.Store.DSN) // checked before
 	return d
 }
 
-func lookForPooler(ctx context.Context, p *patient) []string {
+func lookForPooler(ctx context.Context, p *checkup) []string {
 	if p.dsn().Dialect() != sqlstore.Postgres || p.conf.Store.ListenDSN != "" || p.lacksStore() {
 		return nil
 	}
@@ -311,17 +311,17 @@ func lookForPooler(ctx context.Context, p *patient) []string {
 	if err != nil {
 		p.cannot("the server was not asked who it is: "+oneLine(err), "Look again when it answers.")
 	}
-	return sentences(given(pooled && err == nil,
+	return sentences(ifTrue(pooled && err == nil,
 		p.at("store.listen_dsn", "Postgres is behind a pooler, and listen_dsn is not set")))
 }
 
-func lookAtEncryption(_ context.Context, p *patient) []string {
-	return sentences(given(persistent(p.conf) && p.conf.Store.EncryptionKeysFile == "",
+func lookAtEncryption(_ context.Context, p *checkup) []string {
+	return sentences(ifTrue(persistent(p.conf) && p.conf.Store.EncryptionKeysFile == "",
 		p.at("store.encryption_keys_file", "keys, requests and responses are stored in the clear")))
 }
 
 // policies calls f with each policy and the path of its settings.
-func (p *patient) policies(f func(path string, c *config.Policy)) {
+func (p *checkup) policies(f func(path string, c *config.Policy)) {
 	f("policy", &p.conf.Policy)
 	for i := range p.conf.Routes {
 		f(fmt.Sprintf("routes[%d].policy", i), &p.conf.Routes[i].Policy)
@@ -329,11 +329,11 @@ func (p *patient) policies(f func(path string, c *config.Policy)) {
 }
 
 // at is a finding about a setting, with the place where the setting is written.
-func (p *patient) at(path, format string, args ...any) string {
+func (p *checkup) at(path, format string, args ...any) string {
 	return fmt.Sprintf("%s (%s, %s)", fmt.Sprintf(format, args...), path, p.conf.Origin(path))
 }
 
-func lookAtRetention(_ context.Context, p *patient) (found []string) {
+func lookAtRetention(_ context.Context, p *checkup) (found []string) {
 	p.policies(func(path string, c *config.Policy) {
 		if kept := c.DefaultTTL.Duration(); kept < p.window && c.OnExpired != "reject" &&
 			(path == "policy" || c.DefaultTTL != p.conf.Policy.DefaultTTL) {
@@ -344,7 +344,7 @@ func lookAtRetention(_ context.Context, p *patient) (found []string) {
 	return found
 }
 
-func lookAtLimits(_ context.Context, p *patient) (found []string) {
+func lookAtLimits(_ context.Context, p *checkup) (found []string) {
 	if !p.lacksStore() {
 		beyond, _ := errors.AsType[config.Errors](fits(p.conf, p.store))
 		for _, e := range beyond {
@@ -367,7 +367,7 @@ func lookAtLimits(_ context.Context, p *patient) (found []string) {
 	return found
 }
 
-func lookAtRoutes(_ context.Context, p *patient) (found []string) {
+func lookAtRoutes(_ context.Context, p *checkup) (found []string) {
 	for i := range p.conf.Routes {
 		r := &p.conf.Routes[i]
 		method, _, named := strings.Cut(r.Match, " ")
@@ -389,7 +389,7 @@ func lookAtRoutes(_ context.Context, p *patient) (found []string) {
 
 // lookForOpenDoors looks for settings that let a request run unprotected where it cannot be
 // guarded, or has no key. A PUT or DELETE that is sent twice has its effect once, and needs none.
-func lookForOpenDoors(_ context.Context, p *patient) (found []string) {
+func lookForOpenDoors(_ context.Context, p *checkup) (found []string) {
 	unkeyed := func(c *config.Policy, methods ...string) bool {
 		return slices.ContainsFunc(methods, func(m string) bool {
 			return slices.Contains(c.EnabledMethods, m) && !slices.Contains(c.RequiredMethods, m)
@@ -420,7 +420,7 @@ func lookForOpenDoors(_ context.Context, p *patient) (found []string) {
 	return found
 }
 
-func lookAtProxies(_ context.Context, p *patient) (found []string) {
+func lookAtProxies(_ context.Context, p *checkup) (found []string) {
 	for i, s := range p.conf.TrustedProxies {
 		if strings.HasSuffix(s, "/0") {
 			found = append(found, p.at(fmt.Sprintf("trusted_proxies[%d]", i),
@@ -430,13 +430,13 @@ func lookAtProxies(_ context.Context, p *patient) (found []string) {
 	return found
 }
 
-func lookAtScope(_ context.Context, p *patient) []string {
-	return sentences(given(p.conf.Unscoped(), "no scope is set: all callers share one bucket of keys"))
+func lookAtScope(_ context.Context, p *checkup) []string {
+	return sentences(ifTrue(p.conf.Unscoped(), "no scope is set: all callers share one bucket of keys"))
 }
 
 // lookForDoubleEffects asks the store, which knows those of all gateways. One in memory is in its
 // gateway.
-func lookForDoubleEffects(ctx context.Context, p *patient) (found []string) {
+func lookForDoubleEffects(ctx context.Context, p *checkup) (found []string) {
 	if !p.dsn().Persistent() {
 		p.lacksGateway()
 		return sentences(doubles(p.status.Double))
@@ -463,7 +463,7 @@ func lookForDoubleEffects(ctx context.Context, p *patient) (found []string) {
 // maxFindings is how many records one check names.
 const maxFindings = 20
 
-func lookAtUnstored(_ context.Context, p *patient) []string {
+func lookAtUnstored(_ context.Context, p *checkup) []string {
 	p.lacksGateway()
 	return sentences(unstored(p.status.Unstored))
 }
@@ -471,8 +471,8 @@ func lookAtUnstored(_ context.Context, p *patient) []string {
 // fewBytes is how many different bytes a random token has at least.
 const fewBytes = 12
 
-func lookAtTokens(_ context.Context, p *patient) (found []string) {
-	found = sentences(given(unguarded(&p.conf.Admin) != "",
+func lookAtTokens(_ context.Context, p *checkup) (found []string) {
+	found = sentences(ifTrue(unguarded(&p.conf.Admin) != "",
 		"operators need no token: every user of this machine can do everything"))
 	token, err := config.ReadToken(p.conf.Admin.TokenFile)
 	different := map[byte]bool{}
@@ -496,15 +496,15 @@ func lookAtTokens(_ context.Context, p *patient) (found []string) {
 // shortPepper is how many bytes it takes that all peppers cannot be tried.
 const shortPepper = 16
 
-func lookAtPepper(_ context.Context, p *patient) []string {
+func lookAtPepper(_ context.Context, p *checkup) []string {
 	pepper, err := config.ReadSecret(p.conf.Store.PepperFile)
 	p.refused(err)
-	return sentences(given(len(pepper) > 0 && len(pepper) < shortPepper, p.at("store.pepper_file",
+	return sentences(ifTrue(len(pepper) > 0 && len(pepper) < shortPepper, p.at("store.pepper_file",
 		"the pepper has %s, and can be guessed: then an id says which key it is of", plural(len(pepper), "byte"))))
 }
 
 // lookAtFiles looks at who may read them. Those that cannot be used are of config check.
-func lookAtFiles(_ context.Context, p *patient) (found []string) {
+func lookAtFiles(_ context.Context, p *checkup) (found []string) {
 	broken, _ := errors.AsType[config.Errors](startable(p.conf))
 	for _, e := range broken {
 		if e.Path != "upstream" {
@@ -519,7 +519,7 @@ func lookAtFiles(_ context.Context, p *patient) (found []string) {
 	return found
 }
 
-func lookAtListeners(_ context.Context, p *patient) (found []string) {
+func lookAtListeners(_ context.Context, p *checkup) (found []string) {
 	all := listeners(p.conf)
 	for i, a := range all {
 		for _, b := range all[:i] {
@@ -531,7 +531,7 @@ func lookAtListeners(_ context.Context, p *patient) (found []string) {
 	return found
 }
 
-func lookAtUpstream(ctx context.Context, p *patient) []string {
+func lookAtUpstream(ctx context.Context, p *checkup) []string {
 	if p.conf.Upstream == "" {
 		p.cannot("no upstream is set", "Give --upstream URL, and look again.")
 		return nil
@@ -540,7 +540,7 @@ func lookAtUpstream(ctx context.Context, p *patient) []string {
 }
 
 // lookAtProbe connects to where the probe asks, and asks nothing: that takes a key.
-func lookAtProbe(ctx context.Context, p *patient) []string {
+func lookAtProbe(ctx context.Context, p *checkup) []string {
 	c := &p.conf.Reconcile
 	switch {
 	case c.Probe.URL != "":
@@ -554,7 +554,7 @@ func lookAtProbe(ctx context.Context, p *patient) []string {
 // renewIn is how many days before its end a certificate should be another one.
 const renewIn = 14
 
-func lookAtCertificate(_ context.Context, p *patient) (found []string) {
+func lookAtCertificate(_ context.Context, p *checkup) (found []string) {
 	for path, t := range map[string]*config.TLS{"tls.cert_file": p.conf.TLS, "admin.tls.cert_file": p.conf.Admin.TLS} {
 		end, err := current(t)
 		left := int(time.Until(end).Hours() / 24)

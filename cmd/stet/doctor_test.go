@@ -28,7 +28,7 @@ import (
 	"github.com/stet-dev/stet/store/storetest/faulty"
 )
 
-// healthy is a configuration in which the doctor finds nothing. patientWith has a gateway listen at
+// healthy is a configuration in which the doctor finds nothing. checkupWith has a gateway listen at
 // the first address of this machine, and the API at the second.
 const healthy = `
 store: { dsn: "sqlite:stet.db", encryption_keys_file: keys.json }
@@ -39,9 +39,9 @@ routes:
 - { match: POST /v1/pay, mode: required }
 `
 
-// patientWith makes a directory with a configuration and the files that it names, and plays the
+// checkupWith makes a directory with a configuration and the files that it names, and plays the
 // gateway and the API.
-func patientWith(t *testing.T, conf string) (args []string) {
+func checkupWith(t *testing.T, conf string) (args []string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	upstream := httptest.NewServer((&paymentsAPI{}).handler())
@@ -99,7 +99,7 @@ func TestDoctor(t *testing.T) {
 		{old: `http://127.0.0.1:2/`, new: `http://127.0.0.1:3/`, word: "probe", text: "127.0.0.1:3 cannot be reached"},
 	} {
 		t.Run(tt.word+tt.text, func(t *testing.T) {
-			args := append(patientWith(t, strings.Replace(healthy, tt.old, tt.new, 1)), tt.args...)
+			args := append(checkupWith(t, strings.Replace(healthy, tt.old, tt.new, 1)), tt.args...)
 			status, out, errs := ran(t, append(args, "--json")...)
 			want := exitFine
 			if tt.word != "" {
@@ -162,7 +162,7 @@ func TestDoctorSaysWhatItCouldNotSee(t *testing.T) { // O06
 			"pepper: open none", "files: stet.yaml:2:"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			args := append(patientWith(t, strings.Replace(healthy, tt.old, tt.new, 1)), tt.args...)
+			args := append(checkupWith(t, strings.Replace(healthy, tt.old, tt.new, 1)), tt.args...)
 			status, out, errs := ran(t, append(args, "--json")...)
 			var doc examined
 			if err := json.Unmarshal([]byte(out), &doc); err != nil || status != tt.status || len(doc.NotLookedAt) != len(tt.unseen) {
@@ -187,7 +187,7 @@ func TestDoctorSaysWhatItCouldNotSee(t *testing.T) { // O06
 
 // A store that a gateway brings up to date is not looked at before that.
 func TestDoctorDoesNotLookIntoAnOldStore(t *testing.T) { // O06
-	args := patientWith(t, healthy)
+	args := checkupWith(t, healthy)
 	if status, out, errs := ran(t, "migrate", "up", "--store", "sqlite:stet.db"); status != exitFine {
 		t.Fatal(out, errs)
 	}
@@ -210,7 +210,7 @@ func TestDoctorDoesNotLookIntoAnOldStore(t *testing.T) { // O06
 func TestDoctorCountsTheDaysOfCertificates(t *testing.T) { // O06
 	for left, want := range map[time.Duration]string{-time.Hour: "the certificate ended on", 20 * 24 * time.Hour: "",
 		10*24*time.Hour + time.Hour: "the certificate ends in 10 days, on"} {
-		args := patientWith(t, healthy+"tls: { cert_file: c.pem, key_file: c.key }\n")
+		args := checkupWith(t, healthy+"tls: { cert_file: c.pem, key_file: c.key }\n")
 		authority(t).sign(t, "c", &x509.Certificate{SerialNumber: big.NewInt(3), NotAfter: time.Now().Add(left)}, newKey(t))
 		_, out, errs := ran(t, args...)
 		if want != "" && !strings.Contains(out, "found       certificate: "+want) || want == "" && !strings.Contains(out, "ok          certificate\n") {
@@ -221,7 +221,7 @@ func TestDoctorCountsTheDaysOfCertificates(t *testing.T) { // O06
 
 // An upstream that is one of the gateway's own listeners is not the API, whatever answers there.
 func TestDoctorFindsTheGatewayAsItsOwnUpstream(t *testing.T) { // O06
-	args := patientWith(t, healthy)
+	args := checkupWith(t, healthy)
 	conf := readFile(t, "stet.yaml")
 	_, at, _ := strings.Cut(conf, `listen: "`)
 	at, _, _ = strings.Cut(at, `"`)
@@ -245,7 +245,7 @@ func TestCollide(t *testing.T) { // O06
 // What could not be printed is the error, also where the command has another: a report that was cut
 // off does not pass for one.
 func TestOutputIsFull(t *testing.T) {
-	args := patientWith(t, strings.Replace(healthy, `"sqlite:stet.db", encryption_keys_file: keys.json`, `"memory:"`, 1))
+	args := checkupWith(t, strings.Replace(healthy, `"sqlite:stet.db", encryption_keys_file: keys.json`, `"memory:"`, 1))
 	for _, args := range [][]string{args, append(args, "--json"), {"token", "new"}, {"secret", "new", "--pepper"}, {"version"}, nil} {
 		var errs bytes.Buffer
 		got := run(t.Context(), args, nil, fullDisk{}, &errs)
@@ -267,11 +267,11 @@ func TestDoctorLooksAtWhatRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	look := func(p *patient, word string) []string {
+	look := func(p *checkup, word string) []string {
 		p.conf = conf
 		i := slices.IndexFunc(checks, func(c struct {
 			word string
-			look func(context.Context, *patient) []string
+			look func(context.Context, *checkup) []string
 		}) bool {
 			return c.word == word
 		})
@@ -283,7 +283,7 @@ func TestDoctorLooksAtWhatRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &patient{store: &dsn.Opened{Store: store}}
+		p := &checkup{store: &dsn.Opened{Store: store}}
 		if got := look(p, "clock"); len(got) > 0 {
 			t.Errorf("nothing is known, and it finds %q", got)
 		}
@@ -295,12 +295,12 @@ func TestDoctorLooksAtWhatRuns(t *testing.T) {
 			t.Errorf("%s: %q", skew, got)
 		}
 	}
-	if got := look(&patient{store: &dsn.Opened{Store: memstore.New(memstore.Config{}), Warnings: []string{"it evicts"}}},
+	if got := look(&checkup{store: &dsn.Opened{Store: memstore.New(memstore.Config{}), Warnings: []string{"it evicts"}}},
 		"durability"); !slices.Equal(got, []string{"it evicts"}) {
 		t.Errorf("%q", got)
 	}
 	figures := []operate.RouteFigures{{Route: "default", Unprotected: 3}, {Match: "POST /v1/pay"}}
-	if got := look(&patient{routes: figures}, "unprotected-routes"); len(got) != 1 ||
+	if got := look(&checkup{routes: figures}, "unprotected-routes"); len(got) != 1 ||
 		!strings.Contains(got[0], "what no route matches: 3 requests") {
 		t.Errorf("%q", got)
 	}
@@ -313,7 +313,7 @@ func TestDoctorFindsDoubleEffects(t *testing.T) { // K03, K03c
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &patient{conf: &config.Config{}, store: &dsn.Opened{Store: store}}
+	p := &checkup{conf: &config.Config{}, store: &dsn.Opened{Store: store}}
 	if got := lookForDoubleEffects(t.Context(), p); len(got) > 0 {
 		t.Errorf("%q", got)
 	}
@@ -378,7 +378,7 @@ func TestDoctorAsksTheGateway(t *testing.T) {
 		"/api/v1/routes": map[string]any{"routes": []operate.RouteFigures{{Match: "POST /v1/refund", Unprotected: 1}}},
 		"/api/v1/status": operate.Status{Warnings: []operate.Warning{{Code: "restart-pending", Text: "the file has others",
 			Mend: "Restart."}}}})
-	args := patientWith(t, strings.Replace(healthy, "127.0.0.1:1", strings.TrimPrefix(at, "http://"), 1))
+	args := checkupWith(t, strings.Replace(healthy, "127.0.0.1:1", strings.TrimPrefix(at, "http://"), 1))
 	status, out, errs := ran(t, args...)
 	for _, want := range []string{"found       unprotected-routes: POST /v1/refund: 1 request",
 		"found       restart-pending: the file has others\n            → Restart."} {

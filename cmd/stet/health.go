@@ -48,7 +48,7 @@ func (a *app) health() (store operate.Health, cache *operate.Health) {
 	if tier, ok := stet.As[*tierstore.Store](a.store.Store); ok {
 		paused := tier.Paused()
 		cache = &operate.Health{Name: "cache", OK: !paused,
-			Why: given(paused, "it failed just now, and is left alone for a moment")}
+			Why: ifTrue(paused, "it failed just now, and is left alone for a moment")}
 	}
 	return store, cache
 }

@@ -21,7 +21,7 @@ type storeShowCmd struct {
 func (c *storeShowCmd) Run(w *world, a *api) error {
 	s, err := shown(w, a, "/api/v1/store", c.JSON, func(s *operate.StoreIdentity, w *world) error {
 		return pairs(w.stdout, "id", s.ID, "mark", strconv.FormatInt(s.Mark, 10), "made", w.when(s.MadeAt), "replaces", strings.Join(s.Replaces, ", "),
-			"known", given(s.Foreign, known(s)), "foreign", given(s.Foreign, s.Why))
+			"known", ifTrue(s.Foreign, known(s)), "foreign", ifTrue(s.Foreign, s.Why))
 	})
 	if err == nil && s.Foreign {
 		return failf(exitFindings, "no key is new in this store before it is accepted: look what became of the one that was here; "+
@@ -46,7 +46,7 @@ func (c *storeAcceptCmd) Run(w *world, a *api) error {
 	if c.ID == nil { // what changes while the operator reads the question is not what was meant
 		s, err := a.Store(w.ctx)
 		if err != nil {
-			return a.told(err)
+			return a.explainError(err)
 		}
 		if !s.Foreign {
 			return failf(exitError, "the store is the one that it was: there is nothing to accept")
@@ -58,7 +58,7 @@ func (c *storeAcceptCmd) Run(w *world, a *api) error {
 		return err
 	}
 	if _, err := a.AcceptStore(w.ctx, operate.Acceptance{Reason: c.Reason, Evidence: c.Evidence, ID: c.ID}); err != nil {
-		return a.told(err)
+		return a.explainError(err)
 	}
 	return c.done(w, 1)
 }

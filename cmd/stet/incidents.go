@@ -42,7 +42,7 @@ var incidentList = listOf("incidents", 10, "incident since count cause route own
 })
 
 // atLeast is a number of which there may be more.
-func atLeast(n int, more bool) string { return fmt.Sprint(n) + given(more, " or more") }
+func atLeast(n int, more bool) string { return fmt.Sprint(n) + ifTrue(more, " or more") }
 
 type incidentsShowCmd struct {
 	source
@@ -81,7 +81,7 @@ func timesAsked(a *operate.Asking, w *world) string {
 	if a.Count == 0 {
 		return strings.TrimPrefix(askers(a), "-")
 	}
-	return fmt.Sprintf("%s%s, the last %s", given(a.More, "at least "), plural(a.Count, "time"), w.when(a.LastAt))
+	return fmt.Sprintf("%s%s, the last %s", ifTrue(a.More, "at least "), plural(a.Count, "time"), w.when(a.LastAt))
 }
 
 // askers is how often clients asked, as far as it is known.
@@ -92,7 +92,7 @@ func askers(a *operate.Asking) string {
 	case a.Count == 0 && a.More:
 		return "not known"
 	}
-	return given(a.More, "at least ") + number(a.Count)
+	return ifTrue(a.More, "at least ") + number(a.Count)
 }
 
 // memberList are the records of an incident: what tells them apart, and what is known of each.

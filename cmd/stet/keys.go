@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/admin/adminclient"
+	"github.com/stet-dev/stet/internal/rest"
 	"github.com/stet-dev/stet/operate"
 )
 
@@ -93,7 +95,7 @@ const recordColumns = "id state status attempt created scope route cause dead up
 // ofRecord are the columns of records that are not as in the document, also those of [memberList].
 var ofRecord = map[string]func(*operate.Record) any{
 	"status": func(r *operate.Record) any { return number(r.Status) },
-	"dead":   func(r *operate.Record) any { return given(r.Escalated, "dead") },
+	"dead":   func(r *operate.Record) any { return ifTrue(r.Escalated, "dead") },
 	"took":   func(r *operate.Record) any { return took(r.TookMS) },
 	"asked":  func(r *operate.Record) any { return askers(r.Asking) },
 }
@@ -107,7 +109,7 @@ type keysShowCmd struct {
 }
 
 func (c *keysShowCmd) Run(w *world, a *api) error {
-	path := adminclient.RecordPath(c.name()) + given(c.Reveal, adminclient.Revealing(c.Reason))
+	path := adminclient.RecordPath(c.name()) + ifTrue(c.Reveal, adminclient.Revealing(c.Reason))
 	_, err := shown(w, a, path, c.JSON, func(r *record, w *world) error {
 		if err := r.show(w); err != nil || r.State != "unknown" {
 			return err
@@ -140,7 +142,7 @@ func (r *record) show(w *world) error {
 	_ = pairs(w.stdout, "id", r.ID, "key", r.Key, "scope", r.Scope, "state", r.State, "cause", r.Cause,
 		"attempt", number(r.Attempt), "route", r.Route, "method", r.Method, "path", r.Path, "status", number(r.Status),
 		"response bytes", number(int(valueOf(r.ResponseBytes))), "point", r.Point, "owner", r.Owner,
-		"probes", number(r.Probes), "dead letter", given(r.Escalated, deadLetter), "took", took(r.TookMS), "trace", r.TraceID,
+		"probes", number(r.Probes), "dead letter", ifTrue(r.Escalated, deadLetter), "took", took(r.TookMS), "trace", r.TraceID,
 		"created", w.when(r.CreatedAt), "updated", w.when(r.UpdatedAt), "completed", w.when(r.CompletedAt),
 		"due", w.when(r.DueAt), "expires", w.when(r.ExpiresAt))
 	err := pairs(w.stdout, r.around(w)...)
@@ -164,7 +166,7 @@ func (r *record) next(where string, byID bool) string {
 		return "stet keys release " + id + " --reason TEXT, if nothing happened; " + completed + ", if it did"
 	case r.Outlook != nil && r.Outlook.Release != nil && r.Outlook.Release.May: // what may have happened is not suggested to be freed first
 		return "look at the provider's own records" +
-			given(byID && r.Key == "", ", for the key that stet keys show "+id+" --reveal --reason TEXT prints") +
+			ifTrue(byID && r.Key == "", ", for the key that stet keys show "+id+" --reveal --reason TEXT prints") +
 			"; then " + completed + ", if it happened; stet keys release " + id + " --reason TEXT, if it did not"
 	}
 	return "stet keys probe " + id + "; or " + completed + ", if you know that it happened"
@@ -210,8 +212,8 @@ func visible(s string) string {
 	return cmp.Or(s, "-")
 }
 
-// given is a text if something is so, or nothing.
-func given(so bool, text string) string {
+// ifTrue is a text if something is so, or nothing.
+func ifTrue(so bool, text string) string {
 	if so {
 		return text
 	}
@@ -233,11 +235,165 @@ func number(n int) string {
 	return strconv.Itoa(n)
 }
 
-func took(ms float64) string { return given(ms != 0, strconv.FormatFloat(ms, 'f', -1, 64)+" ms") }
+func took(ms float64) string { return ifTrue(ms != 0, strconv.FormatFloat(ms, 'f', -1, 64)+" ms") }
 
 func instant(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
 	return t.UTC().Format(time.RFC3339)
+}
+
+type keysFindCmd struct {
+	source
+	Name  string `arg:"" help:"An id (k_…), a key, a trace id, or the key or id that a downstream system knows the effect by."`
+	Scope string `placeholder:"SCOPE" help:"Only in this scope."`
+	printed
+}
+
+// check implements [checked].
+func (c *keysFindCmd) check(*world) error { return foundList.check(&c.printed) }
+
+func (c *keysFindCmd) Run(w *world, a *api) error {
+	path := adminclient.FindPath(c.Name, c.Scope)
+	s, err := shown(w, a, path, c.JSON, func(s *operate.Search, w *world) error {
+		if len(s.Found) == 0 {
+			return nil
+		}
+		return foundList.rows(w, s.Found, &c.printed)
+	})
+	if err != nil {
+		return err
+	}
+	if len(s.Skipped) > 0 {
+		fmt.Fprintf(w.stderr, "stet: not searched: %s; your role, or the store, does not allow it\n",
+			visible(strings.Join(s.Skipped, ", ")))
+	}
+	if s.More {
+		fmt.Fprintln(w.stderr,
+			"stet: there may be more: the search ended before it had looked through all records; --scope narrows it")
+	}
+	if len(s.Found) == 0 {
+		return failf(exitNotFound, "no record was found that has it as its key, id, trace, downstream key or provider's id; "+
+			"stet keys list --help shows other filters")
+	}
+	return nil
+}
+
+// foundList are the columns of records, and by what each was found.
+var foundList = list[operate.Found]{"found",
+	append([]column[operate.Found]{{"by", func(f *operate.Found) any { return f.By }}},
+		each(keysList.columns, func(c *column[operate.Record]) column[operate.Found] {
+			return column[operate.Found]{c.name, func(f *operate.Found) any { return c.of(&f.Key) }}
+		})...), keysList.usual + 1}
+
+type keysExportCmd struct {
+	source
+	sorted
+}
+
+func (c *keysExportCmd) Run(w *world, a *api) error { return export(w, a, a.Keys(c.query()).Raw()) }
+
+// export prints each page as it comes, so that it needs no more memory than one page.
+func export(w *world, a *api, all adminclient.List[json.RawMessage]) error {
+	n := 0
+	for doc, err := range all.All(w.ctx) {
+		if err != nil {
+			return fmt.Errorf("after %d lines, and not complete: %w", n, a.explainError(err))
+		}
+		if err := writeLine(w.stdout, doc); err != nil {
+			return err
+		}
+		n++
+	}
+	fmt.Fprintf(w.stderr, "exported %d\n", n)
+	return nil
+}
+
+// writeLine prints a document on a line of its own.
+func writeLine(out io.Writer, doc json.RawMessage) error {
+	var b bytes.Buffer
+	if err := json.Compact(&b, doc); err != nil {
+		return fmt.Errorf("a record cannot be read: %w", err)
+	}
+	b.WriteByte('\n')
+	_, err := out.Write(b.Bytes())
+	return err
+}
+
+type keysTailCmd struct {
+	source
+	filter
+	Every time.Duration `default:"1s" least:"100ms" help:"Interval between two looks."`
+	JSON  bool          `name:"json" help:"Print records as JSON, one per line."`
+}
+
+func (c *keysTailCmd) Run(w *world, a *api) error {
+	seen, err := c.look(w, a, nil)
+	for err == nil && rest.For(w.ctx, c.Every) {
+		seen, err = c.look(w, a, seen)
+	}
+	if w.ctx.Err() != nil { // Ctrl-C
+		return nil
+	}
+	return err
+}
+
+// window is what one look has seen: the newest records.
+type window struct {
+	versions map[string]uint64 // by id
+	oldest   time.Time         // when the first of them was created
+	more     bool              // there were older ones
+}
+
+// covers reports whether a record was in the window, or was too old for it.
+func (v *window) covers(r *record) bool {
+	_, has := v.versions[r.ID]
+	return has || v.more && !r.CreatedAt.After(v.oldest)
+}
+
+// look prints what is new or changed since the look before, the oldest first, and returns what it
+// has seen. The first look has no look before it, and prints nothing. Older records that come into
+// the window because others were removed have not changed.
+func (c *keysTailCmd) look(w *world, a *api, before *window) (*window, error) {
+	docs, next, err := a.Keys(c.query()).Raw().Take(w.ctx, "", stet.MaxLimit)
+	if err != nil {
+		return nil, err
+	}
+	now, fresh := &window{versions: map[string]uint64{}, more: next != ""}, 0
+	for _, doc := range slices.Backward(docs) {
+		var r record
+		if err := json.Unmarshal(doc, &r); err != nil {
+			return nil, fmt.Errorf("a record cannot be read: %w", err)
+		}
+		if len(now.versions) == 0 {
+			now.oldest = r.CreatedAt
+		}
+		now.versions[r.ID] = r.Version
+		if before == nil {
+			continue
+		}
+		known := before.covers(&r)
+		if !known {
+			fresh++
+		}
+		if version, has := before.versions[r.ID]; has && version != r.Version || !known {
+			if err := c.print(w, &r, doc); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if now.more && fresh == len(docs) {
+		fmt.Fprintf(w.stderr, "stet: all of the newest %d records came since the last look, and there may have been more; "+
+			"look more often (--every), or narrow the filter\n", fresh)
+	}
+	return now, nil
+}
+
+func (c *keysTailCmd) print(w *world, r *record, doc json.RawMessage) error {
+	if c.JSON {
+		return writeLine(w.stdout, doc)
+	}
+	return w.printf("%s  %s  %-9s  %s  %d  %s  %s  %s\n", instant(r.UpdatedAt), visible(r.ID), visible(r.State),
+		number(r.Status), r.Attempt, visible(r.Scope), visible(r.Route), visible(r.Cause))
 }

@@ -74,7 +74,7 @@ type outboxShowCmd struct {
 }
 
 func (c *outboxShowCmd) Run(w *world, a *api) error {
-	path := adminclient.MessagePath(strconv.FormatInt(c.ID, 10)) + given(c.Reveal, adminclient.Revealing(c.Reason))
+	path := adminclient.MessagePath(strconv.FormatInt(c.ID, 10)) + ifTrue(c.Reveal, adminclient.Revealing(c.Reason))
 	return noSuchMessage(errorOf(shown(w, a, path, c.JSON, showMessage)))
 }
 

@@ -92,7 +92,7 @@ func (r *report) print(w *world) error {
 	for i := range r.Routes {
 		unprotected += r.Routes[i].Unprotected + r.Routes[i].Shadow.Requests() - r.Routes[i].Shadow["bypass"]
 	}
-	hint := given(unprotected > 0, ", shadow mode included; stet explain unprotected-routes says what to do")
+	hint := ifTrue(unprotected > 0, ", shadow mode included; stet explain unprotected-routes says what to do")
 	fmt.Fprintf(w.stdout, "\nroutes since the gateways began: %s that may change state ran unprotected"+
 		"%s\n", cmp.Or(some(unprotected, "request"), "no request"), hint)
 	return routeList.rows(w, r.Routes, &printed{})

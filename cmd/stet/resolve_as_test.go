@@ -77,7 +77,7 @@ func TestTheQuestionPinsWhatItShowed(t *testing.T) {
 	}
 	defer a.close()
 	var pin string
-	o := one{&change{}, &named{Key: "k"}, pinned{}, "do it", ""}
+	o := recordChange{&change{}, &named{Key: "k"}, pinned{}, "do it", ""}
 	if err := o.do(w, a, func(_ operate.Name, c operate.Change) error { pin = string(c.Basis); return nil }); err != nil ||
 		pin != "fedcba9876543210" {
 		t.Errorf("%s, %v", pin, err)

@@ -36,7 +36,7 @@ var pressing = map[string]func(s *operate.Status) string{
 		return some(valueOf(s.OutboxDead), "dead message")
 	},
 	"store": func(s *operate.Status) string {
-		return given(!s.Store.OK, "the store: "+cmp.Or(s.Store.Why, "it does not answer"))
+		return ifTrue(!s.Store.OK, "the store: "+cmp.Or(s.Store.Why, "it does not answer"))
 	},
 	"gateways": func(s *operate.Status) string {
 		return some(len(slices.DeleteFunc(slices.Clone(s.Gateways), func(g operate.Gateway) bool { return g.State != "gone" })),
@@ -46,7 +46,7 @@ var pressing = map[string]func(s *operate.Status) string{
 }
 
 // some is a number of things; "" if there are none.
-func some(n int, what string) string { return given(n > 0, plural(n, what)) }
+func some(n int, what string) string { return ifTrue(n > 0, plural(n, what)) }
 
 // plural is a number of things, none included.
 func plural(n int, what string) string {
@@ -87,9 +87,9 @@ func (c *statusCmd) Run(w *world, a *api) error {
 // screen prints what a person needs first: what waits, then how the parts are.
 func (w *world) screen(s *operate.Status, where string) error {
 	waits := unknowns(s.Unread, s.Unknown, s.Dead, s.Snoozed) +
-		given(!s.OldestUnknown.IsZero(), "; the oldest that waits since "+w.cell(s.OldestUnknown))
-	outbox := given(s.OutboxDead != nil, cmp.Or(some(valueOf(s.OutboxDead), "dead message"), "no dead messages")) +
-		given(s.OutboxUnread, "not known: it could not be read")
+		ifTrue(!s.OldestUnknown.IsZero(), "; the oldest that waits since "+w.cell(s.OldestUnknown))
+	outbox := ifTrue(s.OutboxDead != nil, cmp.Or(some(valueOf(s.OutboxDead), "dead message"), "no dead messages")) +
+		ifTrue(s.OutboxUnread, "not known: it could not be read")
 	cache := ""
 	if s.Cache != nil {
 		cache = health(s.Cache)
@@ -134,8 +134,8 @@ func unknowns(unread bool, all, dead, snoozed int) string {
 	if unread {
 		return "not known: the records could not be read"
 	}
-	return cmp.Or(given(all > 0, fmt.Sprint(all)), "none") + given(dead > 0, ", "+plural(dead, "dead letter")) +
-		given(snoozed > 0, fmt.Sprintf(", %d snoozed", snoozed))
+	return cmp.Or(ifTrue(all > 0, fmt.Sprint(all)), "none") + ifTrue(dead > 0, ", "+plural(dead, "dead letter")) +
+		ifTrue(snoozed > 0, fmt.Sprintf(", %d snoozed", snoozed))
 }
 
 // next is the command that fits best, with where it looks.
@@ -166,8 +166,8 @@ func health(h *operate.Health) string {
 	if !h.OK {
 		text = cmp.Or(h.Why, "does not answer")
 	}
-	return visible(given(h.Name != "", h.Name+": ") + text +
-		given(h.P99MS > 0, fmt.Sprintf(", p50 %.1f ms, p99 %.1f ms", h.P50MS, h.P99MS)))
+	return visible(ifTrue(h.Name != "", h.Name+": ") + text +
+		ifTrue(h.P99MS > 0, fmt.Sprintf(", p50 %.1f ms, p99 %.1f ms", h.P50MS, h.P99MS)))
 }
 
 // gateways says how many of them are well, and names those that are not.
@@ -175,14 +175,14 @@ func gateways(all []operate.Gateway) string {
 	var text string
 	ready := 0
 	for _, g := range all {
-		text += given(g.Unheard, "; the others do not know of "+visible(g.Name))
+		text += ifTrue(g.Unheard, "; the others do not know of "+visible(g.Name))
 		if g.State == "ready" {
 			ready++
 			continue
 		}
 		text += fmt.Sprintf("; %s %s since %s", visible(g.Name), visible(g.State), instant(g.SeenAt))
 	}
-	return given(len(all) > 0, fmt.Sprintf("%d of %d ready", ready, len(all))+text)
+	return ifTrue(len(all) > 0, fmt.Sprintf("%d of %d ready", ready, len(all))+text)
 }
 
 // requests says how many requests the gateways get, and what they were told.

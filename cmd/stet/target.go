@@ -97,6 +97,6 @@ func throughAdmin(conf *config.Config) (p target, err error) {
 	if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	secure := given(conf.Admin.TLS != nil, "s")
+	secure := ifTrue(conf.Admin.TLS != nil, "s")
 	return target{admin: "http" + secure + "://" + net.JoinHostPort(host, port), token: string(token)}, nil
 }

@@ -138,7 +138,7 @@ func (c *configTestCmd) verdict(conf *config.Config) (v verdict, err error) {
 		policy = &conf.Routes[i].Policy
 		v.From = conf.Origin(fmt.Sprintf("routes[%d].match", i)).String()
 		mode = conf.Routes[i].Mode
-		modeAt = fmt.Sprintf("routes[%d].", i) + cmp.Or(given(mode != "", "mode"), "policy.required_methods")
+		modeAt = fmt.Sprintf("routes[%d].", i) + cmp.Or(ifTrue(mode != "", "mode"), "policy.required_methods")
 	}
 	if v.Keyed, err = c.try(&anybody, policy.Key.Header); err != nil {
 		return v, err
@@ -229,7 +229,7 @@ func (v *verdict) print(out io.Writer) error {
 		return t.Flush()
 	}
 	fmt.Fprintf(t, "without a key\t%s\n", v.Keyless)
-	shadowed := given(v.Mode == "shadow", "passes, and what would have been answered is counted")
+	shadowed := ifTrue(v.Mode == "shadow", "passes, and what would have been answered is counted")
 	fmt.Fprintf(t, "with a key\t%s\n", cmp.Or(shadowed, v.Keyed.String()))
 	fmt.Fprintf(t, "scope\t%s\n", v.Scope)
 	if v.Scoped != nil {

@@ -15,6 +15,6 @@ type whoamiCmd struct {
 func (c *whoamiCmd) Run(w *world, a *api) error {
 	return errorOf(shown(w, a, "/api/v1/whoami", c.JSON, func(i *admin.Whoami, w *world) error {
 		return pairs(w.stdout, "name", i.Name, "role", i.Role, "scopes", cmp.Or(strings.Join(i.Scopes, ", "), "all"),
-			"token", given(i.NoToken, "none is needed"))
+			"token", ifTrue(i.NoToken, "none is needed"))
 	}))
 }

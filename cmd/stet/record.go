@@ -63,8 +63,8 @@ func (p *pinned) condition() operate.Condition {
 
 func isBasis(text string) bool { return isID("k_" + text) }
 
-// one is the change of one record.
-type one struct {
+// recordChange is the change of one record.
+type recordChange struct {
 	*change
 	record  *named
 	at      pinned
@@ -74,7 +74,7 @@ type one struct {
 
 // do asks for confirmation, unless --yes was given, and acts. The question shows the record, and
 // the change applies only to what was shown.
-func (o *one) do(w *world, a *api, act func(record operate.Name, c operate.Change) error) error {
+func (o *recordChange) do(w *world, a *api, act func(record operate.Name, c operate.Change) error) error {
 	if !o.Yes {
 		found, err := a.Record(w.ctx, o.record.name())
 		if err != nil {
@@ -106,7 +106,7 @@ const underWay = "An attempt that is still running leaves no trace yet: release 
 func (r *record) brief(w *world) error {
 	lines := []string{"id", r.ID, "scope", r.Scope, "state", r.State, "cause", r.Cause,
 		"attempt", number(r.Attempt), "status", number(r.Status), "created", w.when(r.CreatedAt),
-		"dead letter", given(r.Escalated, deadLetter)}
+		"dead letter", ifTrue(r.Escalated, deadLetter)}
 	return pairs(w.stderr, append(lines, r.around(w)...)...)
 }
 
@@ -147,5 +147,5 @@ func released(r *operate.Release) string {
 	case r.May:
 		return "yes: " + r.Why
 	}
-	return "no: " + r.Why + given(r.Role != "" && r.With != "", fmt.Sprintf(" The role %s may now, with --%s.", r.Role, r.With))
+	return "no: " + r.Why + ifTrue(r.Role != "" && r.With != "", fmt.Sprintf(" The role %s may now, with --%s.", r.Role, r.With))
 }
