@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -147,6 +148,68 @@ func TestSchema(t *testing.T) {
 	}
 	if got, want := len(s.Definitions["policy"].Properties), reflect.TypeFor[Policy]().NumField(); got != want {
 		t.Errorf("the policy has %d keys, want %d", got, want)
+	}
+}
+
+// What `config init` prints is valid under what `config schema` prints.
+func TestInitFitsTheSchema(t *testing.T) { // R09
+	var b strings.Builder
+	if err := Init(&b); err != nil {
+		t.Fatal(err)
+	}
+	var file map[string]any
+	if err := yaml.Unmarshal([]byte(b.String()), &file); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(Schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema map[string]any
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	var fits func(path string, v any, s map[string]any)
+	fits = func(path string, v any, s map[string]any) {
+		if n++; s["$ref"] != nil {
+			s = schema["definitions"].(map[string]any)["policy"].(map[string]any)
+		}
+		is := map[bool]string{true: "null"}[v == nil]
+		switch v := v.(type) {
+		case map[string]any:
+			is = "object"
+			for key, member := range v {
+				p, known := s["properties"].(map[string]any)[key].(map[string]any)
+				if !known {
+					t.Errorf("%s.%s is not in the schema", path, key)
+				}
+				fits(path+"."+key, member, p)
+			}
+		case []any:
+			is = "array"
+			for _, item := range v {
+				fits(path+"[]", item, s["items"].(map[string]any))
+			}
+		case string:
+			is = "string"
+			if words, ok := s["enum"].([]any); ok && !slices.Contains(words, any(v)) {
+				t.Errorf("%s is %q", path, v)
+			}
+		case bool:
+			is = "boolean"
+		case int:
+			is = "integer"
+		case float64:
+			is = "number"
+		}
+		if types := fmt.Sprint(s["type"]); !strings.Contains(types, is) && (is != "integer" || types != "number") {
+			t.Errorf("%s is a %s, and the schema says %s", path, is, types)
+		}
+	}
+	fits("", file, schema)
+	if n < 60 {
+		t.Errorf("only %d values", n)
 	}
 }
 

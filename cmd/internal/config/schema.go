@@ -11,7 +11,7 @@ func Schema() map[string]any {
 	s := object(reflect.TypeFor[File]())
 	s["$schema"] = "http://json-schema.org/draft-07/schema#"
 	s["title"] = "Stet gateway configuration"
-	s["definitions"] = map[string]any{"policy": object(reflect.TypeFor[Policy]())}
+	s["definitions"] = map[string]any{"policy": orNothing(object(reflect.TypeFor[Policy]()))}
 	return s
 }
 
@@ -26,6 +26,14 @@ func object(t reflect.Type) map[string]any {
 	s := map[string]any{"type": "object", "additionalProperties": false, "properties": properties}
 	if len(required) > 0 {
 		s["required"] = required
+	}
+	return s
+}
+
+// orNothing allows a section or a list without anything below it, which the file may have.
+func orNothing(s map[string]any) map[string]any {
+	if t, ok := s["type"].(string); ok && (t == "object" || t == "array") {
+		s["type"] = []string{t, "null"}
 	}
 	return s
 }
@@ -51,6 +59,7 @@ func property(f reflect.StructField) map[string]any {
 			s = scalarSchema(t, f.Tag)
 		}
 	}
+	orNothing(s)
 	if remark := (field{tag: f.Tag}).remark(); remark != "" {
 		s["description"] = remark
 	}
