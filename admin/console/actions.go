@@ -36,7 +36,7 @@ func onForm(name string, do func(*page, *form) error) pageFunc {
 	return func(p *page) (err error) {
 		f := &form{name: name, In: p.r.PostForm}
 		if p.Reading() {
-			if f.R, err = p.record(); err != nil {
+			if f.R, err = readRecord(p); err != nil {
 				return err
 			}
 			f.In = url.Values{"if_basis": {f.R.Basis}}
@@ -45,9 +45,9 @@ func onForm(name string, do func(*page, *form) error) pageFunc {
 	}
 }
 
-func (p *page) drawForm(status int, f *form, n *note) (err error) {
+func drawForm(p *page, status int, f *form, n *note) (err error) {
 	if f.R.ID == "" {
-		if f.R, err = p.record(); err != nil {
+		if f.R, err = readRecord(p); err != nil {
 			return err
 		}
 	}
@@ -55,26 +55,26 @@ func (p *page) drawForm(status int, f *form, n *note) (err error) {
 	return p.render(status, f.name, view{Name: "key", Title: formTitles[f.name] + " · " + f.R.ID, Note: n, D: f})
 }
 
-// sent goes on after a form: with the record's page, which says what was done, or with the form as
+// answerSubmit goes on after a form: with the record's page, which says what was done, or with the form as
 // it was typed and what is wrong.
-func (p *page) sent(f *form, done string, err error) error {
-	return p.answered(err, keyURL(p.named().Key)+"?done="+done, &f.fault, func(status int, n *note) error {
+func answerSubmit(p *page, f *form, done string, err error) error {
+	return p.answered(err, keyURL(nameRecord(p).Key)+"?done="+done, &f.fault, func(status int, n *note) error {
 		if isChanged(err) {
-			if f.R, err = p.record(); err != nil {
+			if f.R, err = readRecord(p); err != nil {
 				return err
 			}
 			f.In.Set("if_basis", f.R.Basis)
-			n.Text = p.whatChanged(&f.R) + " What you typed is kept below."
+			n.Text = nameChange(p, &f.R) + " What you typed is kept below."
 			n.Link, n.More = keyURL(f.R.ID), "look at it again"
 		}
-		return p.drawForm(status, f, n)
+		return drawForm(p, status, f, n)
 	})
 }
 
-// whatChanged says who changed a record last, and how it is now.
-func (p *page) whatChanged(r *operate.Record) string {
+// nameChange says who changed a record last, and how it is now.
+func nameChange(p *page, r *operate.Record) string {
 	now := fmt.Sprintf("It is %s now, at version %d.", markOf(r).Word, r.Version)
-	entries, err := p.entriesOf(r.ID)
+	entries, err := readEntries(p, r.ID)
 	if err != nil || len(entries) == 0 {
 		return now
 	}
@@ -86,8 +86,8 @@ func (p *page) whatChanged(r *operate.Record) string {
 	return said + " " + now
 }
 
-// happened draws GET /keys/{id}/happened.
-func (p *page) happened(f *form) error {
+// drawHappened draws GET /keys/{id}/happened.
+func drawHappened(p *page, f *form) error {
 	f.In.Set("use", "own")
 	f.In.Set("status", "200")
 	f.In.Set("type", "application/json")
@@ -101,27 +101,27 @@ func (p *page) happened(f *form) error {
 		f.In.Set("use", "stored")
 		f.In.Set("status", strconv.Itoa(f.R.Late.Status))
 	}
-	return p.drawForm(http.StatusOK, f, nil)
+	return drawForm(p, http.StatusOK, f, nil)
 }
 
-// resolve answers POST /keys/{id}/resolve: the key gets an answer.
-func (p *page) resolve(f *form) error {
+// resolveKey answers POST /keys/{id}/resolve: the key gets an answer.
+func resolveKey(p *page, f *form) error {
 	in := f.In.Get
 	if in("look") != "" {
-		return p.lookFirst(f)
+		return lookFirst(p, f)
 	}
 	res := operate.Resolution{Change: f.change()}
 	if in("use") == "stored" {
 		res.As = "late-answer"
-		return p.resolved(f, res)
+		return sendResolution(p, f, res)
 	}
 	status, err := strconv.Atoi(strings.TrimSpace(in("status")))
 	if err != nil || status < 200 || status > 599 {
-		return p.sent(f, "", &problem{Status: http.StatusBadRequest, Parameter: "status",
+		return answerSubmit(p, f, "", &problem{Status: http.StatusBadRequest, Parameter: "status",
 			Detail: "It is the status that retries get, 200 to 599."})
 	}
 	if in("type") != "" && strings.TrimSpace(in("body")) == "" {
-		return p.sent(f, "", &problem{Status: http.StatusBadRequest, Parameter: "body",
+		return answerSubmit(p, f, "", &problem{Status: http.StatusBadRequest, Parameter: "body",
 			Detail: "It is empty, and has a Content-Type. Type the body that retries get; or leave the Content-Type out, and they get the status alone."})
 	}
 	body := strings.ReplaceAll(in("body"), "\r\n", "\n")
@@ -129,19 +129,19 @@ func (p *page) resolve(f *form) error {
 	if in("type") != "" {
 		res.Headers = map[string][]string{"Content-Type": {in("type")}}
 	}
-	return p.resolved(f, res)
+	return sendResolution(p, f, res)
 }
 
-func (p *page) resolved(f *form, res operate.Resolution) error {
-	_, err := p.api.Resolve(p.ctx(), p.named(), res)
-	return p.sent(f, "resolve", fit(err))
+func sendResolution(p *page, f *form, res operate.Resolution) error {
+	_, err := p.api.Resolve(p.ctx(), nameRecord(p), res)
+	return answerSubmit(p, f, "resolve", fit(err))
 }
 
 // lookFirst shows the stored answer in the form before it is given to retries.
-func (p *page) lookFirst(f *form) error {
-	r, err := p.look(f.In.Get("reason"))
+func lookFirst(p *page, f *form) error {
+	r, err := readRevealed(p, f.In.Get("reason"))
 	if err != nil {
-		return p.sent(f, "", err)
+		return answerSubmit(p, f, "", err)
 	}
 	if r.Response != nil {
 		shows := revealedOf(&r)
@@ -149,57 +149,57 @@ func (p *page) lookFirst(f *form) error {
 		f.In.Set("body", shows.Body)
 		f.BodyNote, f.Headers, f.Seen = shows.Note, shows.Headers, true
 	}
-	return p.drawForm(http.StatusOK, f, nil)
+	return drawForm(p, http.StatusOK, f, nil)
 }
 
-// released draws GET /keys/{id}/released. An admin may say before it has settled that the provider
+// drawReleased draws GET /keys/{id}/released. An admin may say before it has settled that the provider
 // cancelled it.
-func (p *page) released(f *form) error {
+func drawReleased(p *page, f *form) error {
 	if p.Is("cancelled", "1") && p.May("admin") {
 		f.In.Set("cancelled", "1")
 	}
-	return p.drawForm(http.StatusOK, f, nil)
+	return drawForm(p, http.StatusOK, f, nil)
 }
 
-// release answers POST /keys/{id}/release: the key becomes free.
-func (p *page) release(f *form) error {
-	_, err := p.api.Release(p.ctx(), p.named(), operate.Resolution{Change: f.change(), Voided: f.In.Get("cancelled") == "1"})
-	return p.sent(f, "release", fit(err))
+// releaseKey answers POST /keys/{id}/release: the key becomes free.
+func releaseKey(p *page, f *form) error {
+	_, err := p.api.Release(p.ctx(), nameRecord(p), operate.Resolution{Change: f.change(), Voided: f.In.Get("cancelled") == "1"})
+	return answerSubmit(p, f, "release", fit(err))
 }
 
-// forgetting draws GET /keys/{id}/forget.
-func (p *page) forgetting(f *form) error { return p.drawForm(http.StatusOK, f, nil) }
+// drawForget draws GET /keys/{id}/forget.
+func drawForget(p *page, f *form) error { return drawForm(p, http.StatusOK, f, nil) }
 
-// forget answers POST /keys/{id}/forget: the stored answer is dropped. The id is typed, because a
+// forgetKey answers POST /keys/{id}/forget: the stored answer is dropped. The id is typed, because a
 // retry runs again after that.
-func (p *page) forget(f *form) error {
-	if strings.TrimSpace(f.In.Get("id")) != p.named().Key {
-		return p.sent(f, "", &problem{Status: http.StatusBadRequest, Parameter: "id",
+func forgetKey(p *page, f *form) error {
+	if strings.TrimSpace(f.In.Get("id")) != nameRecord(p).Key {
+		return answerSubmit(p, f, "", &problem{Status: http.StatusBadRequest, Parameter: "id",
 			Detail: "It is not the id of this key."})
 	}
-	err := fit(p.api.Delete(p.ctx(), p.named(), f.change()))
+	err := fit(p.api.Delete(p.ctx(), nameRecord(p), f.change()))
 	if err == nil {
-		return p.render(http.StatusOK, "gone", view{Name: "key", Title: "Forgotten · " + p.named().Key, D: p.named().Key})
+		return p.render(http.StatusOK, "gone", view{Name: "key", Title: "Forgotten · " + nameRecord(p).Key, D: nameRecord(p).Key})
 	}
-	return p.sent(f, "", err)
+	return answerSubmit(p, f, "", err)
 }
 
-// told goes on after a change of the record that the path names: with its page.
-func (p *page) told(err error, done string) error {
+// answerChange goes on after a change of the record that the path names: with its page.
+func answerChange(p *page, err error, done string) error {
 	return p.answered(fit(err), keyURL(p.r.PathValue("id"))+"?done="+done, nil, func(status int, n *note) error {
 		if isChanged(err) {
-			if r, err := p.record(); err == nil {
-				n.Text = p.whatChanged(&r) + " Do it again if it is still right."
+			if r, err := readRecord(p); err == nil {
+				n.Text = nameChange(p, &r) + " Do it again if it is still right."
 			}
 		}
-		return p.keyPage(status, n, nil)
+		return drawKeyAs(p, status, n, nil)
 	})
 }
 
-// probe answers POST /keys/{id}/probe.
-func (p *page) probe() error {
-	_, err := p.api.Probe(p.ctx(), p.named(), operate.Question{})
-	return p.told(err, "probe")
+// probeKey answers POST /keys/{id}/probe.
+func probeKey(p *page) error {
+	_, err := p.api.Probe(p.ctx(), nameRecord(p), operate.Question{})
+	return answerChange(p, err, "probe")
 }
 
 // doneNow reports whether what the address says was done is what the record is. An address alone
@@ -229,7 +229,7 @@ var doneNotes = map[string][2]string{
 	"note":    {"Written down.", "It is in the audit trail, and changes nothing."},
 }
 
-func (p *page) doneNote() *note {
+func noteDone(p *page) *note {
 	said, known := doneNotes[p.r.URL.Query().Get("done")]
 	if !known {
 		return nil
@@ -238,48 +238,31 @@ func (p *page) doneNote() *note {
 		Link: "/audit?id=" + url.QueryEscape(p.r.PathValue("id")), More: "audit trail"}
 }
 
-// snooze answers POST /keys/{id}/snooze: until an instant that was shown, or not any more.
-func (p *page) snooze() error {
-	doc := operate.Snoozing{Reason: p.Typed("reason"), Condition: p.condition()}
+// snoozeKey answers POST /keys/{id}/snooze: until an instant that was shown, or not any more.
+func snoozeKey(p *page) error {
+	doc := operate.Snoozing{Reason: p.Typed("reason"), Condition: readCondition(p)}
 	if p.Typed("wake") != "" {
 		doc.For = new(float64)
-		_, err := p.api.Snooze(p.ctx(), p.named(), doc)
-		return p.told(err, "wake")
+		_, err := p.api.Snooze(p.ctx(), nameRecord(p), doc)
+		return answerChange(p, err, "wake")
 	}
 	var err error
 	if doc.Until, err = time.Parse(time.RFC3339, p.Typed("until")); err != nil {
 		return &problem{Status: http.StatusBadRequest, Title: "A snooze takes a time",
 			Detail: "Choose one of the times. Nothing was changed."}
 	}
-	_, err = p.api.Snooze(p.ctx(), p.named(), doc)
-	return p.told(err, "snooze")
+	_, err = p.api.Snooze(p.ctx(), nameRecord(p), doc)
+	return answerChange(p, err, "snooze")
 }
 
-// choice is an instant until which keys can be snoozed.
-type choice struct{ Until, Label string }
-
-// Quiet is until when keys can be snoozed. The last choice is nine in the morning.
-func (p *page) Quiet() []choice {
-	in := func(d time.Duration, word string) choice {
-		t := p.Now.Add(d)
-		return choice{t.Format(time.RFC3339), t.Format("15:04") + " (" + word + ")"}
-	}
-	morning := time.Date(p.Now.Year(), p.Now.Month(), p.Now.Day(), 9, 0, 0, 0, time.UTC)
-	if !morning.After(p.Now) {
-		morning = morning.AddDate(0, 0, 1)
-	}
-	return []choice{in(30*time.Minute, "30 min"), in(time.Hour, "1 h"), in(4*time.Hour, "4 h"),
-		{morning.Format(time.RFC3339), morning.Format("Mon 15:04")}}
+// handKey answers POST /keys/{id}/hand.
+func handKey(p *page) error {
+	_, err := p.api.Hand(p.ctx(), nameRecord(p), operate.Handing{To: p.Typed("to"), Note: p.Typed("note"), Condition: readCondition(p)})
+	return answerChange(p, err, "hand")
 }
 
-// hand answers POST /keys/{id}/hand.
-func (p *page) hand() error {
-	_, err := p.api.Hand(p.ctx(), p.named(), operate.Handing{To: p.Typed("to"), Note: p.Typed("note"), Condition: p.condition()})
-	return p.told(err, "hand")
-}
-
-// condition is what the page showed that the decision was made on. A form without it is refused.
-func (p *page) condition() operate.Condition {
+// readCondition is what the page showed that the decision was made on. A form without it is refused.
+func readCondition(p *page) operate.Condition {
 	return operate.Condition{Basis: operate.Basis(cmp.Or(p.Typed("if_basis"), notShown))}
 }
 
@@ -298,8 +281,8 @@ func isChanged(err error) bool {
 	return is && bad.Code == "state-changed"
 }
 
-// annotate answers POST /keys/{id}/note.
-func (p *page) annotate() error {
-	_, err := p.api.Note(p.ctx(), p.named(), operate.Remark{Reason: p.Typed("note")})
-	return p.told(err, "note")
+// noteKey answers POST /keys/{id}/note.
+func noteKey(p *page) error {
+	_, err := p.api.Note(p.ctx(), nameRecord(p), operate.Remark{Reason: p.Typed("note")})
+	return answerChange(p, err, "note")
 }

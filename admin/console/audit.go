@@ -20,8 +20,8 @@ type auditView struct {
 	Next    string
 }
 
-// audit draws GET /audit.
-func (p *page) audit() error {
+// drawAudit draws GET /audit.
+func drawAudit(p *page) error {
 	f, doc, status, err := filtered(p, p.api.Audit, auditFilters)
 	if err != nil {
 		return err
@@ -38,11 +38,11 @@ func jobOf(e *operate.Entry) string {
 	return e.Job
 }
 
-// export answers GET /audit/export: all entries that the page's filter selects, newest first, each a
+// exportAudit answers GET /audit/export: all entries that the page's filter selects, newest first, each a
 // line of JSON as the API sends it. They are read as fast as the user takes them.
-func (p *page) export() error {
+func exportAudit(p *page) error {
 	var q operate.AuditQuery
-	if err := p.filter(&q, auditFilters...); err != nil {
+	if err := readFilter(p, &q, auditFilters...); err != nil {
 		return err
 	}
 	q.Limit = stet.MaxLimit

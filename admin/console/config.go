@@ -21,8 +21,8 @@ type configPart struct {
 	Settings []admin.Setting
 }
 
-// config draws GET /config.
-func (p *page) config() error {
+// drawConfig draws GET /config.
+func drawConfig(p *page) error {
 	doc, err := tidied(p.api.Settings(p.ctx()))
 	if err != nil {
 		return err

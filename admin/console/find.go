@@ -19,18 +19,18 @@ type findView struct {
 var foundBy = map[string]string{"key": "its key", "id": "its id", "trace": "its trace",
 	"downstream-key": "its downstream key", "provider-id": "the provider's id"}
 
-// findPage draws GET /find.
-func (p *page) findPage() error {
+// drawFind draws GET /find.
+func drawFind(p *page) error {
 	return p.render(http.StatusOK, "find", view{Name: "keys", Title: "Find", D: findView{}})
 }
 
-// find answers POST /find. What is looked for may be a key, and is in no address. One record that
+// answerFind answers POST /find. What is looked for may be a key, and is in no address. One record that
 // is found opens at once, except while the user still types.
-func (p *page) find() error {
+func answerFind(p *page) error {
 	q := strings.TrimSpace(p.r.PostForm.Get("q"))
 	typing := p.r.Header.Get("HX-Request") != ""
 	if q == "" || typing && len(q) < 3 {
-		return p.findPage()
+		return drawFind(p)
 	}
 	d := findView{Asked: true, Typing: typing}
 	var err error

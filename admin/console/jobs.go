@@ -16,8 +16,8 @@ import (
 	"github.com/stet-dev/stet/operate"
 )
 
-// jobs draws GET /jobs.
-func (p *page) jobs() error {
+// drawJobs draws GET /jobs.
+func drawJobs(p *page) error {
 	doc, err := tidied(p.api.RecentJobs(p.ctx()))
 	if err != nil {
 		return err
@@ -39,10 +39,10 @@ var jobTitles = map[operate.Action]string{operate.ActRelease: "Freeing %s", oper
 	operate.ActExtend: "Keeping %s for longer", operate.ActResolve: "Giving retries the answers of %s", operate.ActProbe: "Asking about %s",
 	operate.ActSnooze: "Snoozing %s", operate.ActHand: "Handing %s over"}
 
-// job draws GET /jobs/{job}.
-func (p *page) job() error { return p.jobPage(http.StatusOK, nil) }
+// drawJob draws GET /jobs/{job}.
+func drawJob(p *page) error { return drawJobAs(p, http.StatusOK, nil) }
 
-func (p *page) jobPage(status int, n *note) error {
+func drawJobAs(p *page, status int, n *note) error {
 	j, err := tidied(p.api.Job(p.ctx(), p.r.PathValue("job")))
 	if bad, is := errors.AsType[*problem](err); is && bad.Status == http.StatusNotFound {
 		bad.Title, bad.Code = "There is no such job", ""
@@ -78,14 +78,15 @@ func (d jobView) Changes() string {
 }
 
 // stopJob answers POST /jobs/{job}/stop.
-func (p *page) stopJob() error {
+func stopJob(p *page) error {
 	_, err := p.api.StopJob(p.ctx(), p.r.PathValue("job"), operate.Reason{Reason: p.Typed("reason")})
-	return p.answered(fit(err), address("/jobs/%s", p.r.PathValue("job")), nil, p.jobPage)
+	return p.answered(fit(err), address("/jobs/%s", p.r.PathValue("job")), nil,
+		func(status int, n *note) error { return drawJobAs(p, status, n) })
 }
 
-// report answers GET /jobs/{job}/report: each key that the job could not change or left as it is, a
+// sendReport answers GET /jobs/{job}/report: each key that the job could not change or left as it is, a
 // line of JSON as the API sends it.
-func (p *page) report() error {
+func sendReport(p *page) error {
 	id := p.r.PathValue("job")
 	failures, err := p.api.Report(p.ctx(), id)
 	if err != nil {

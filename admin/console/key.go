@@ -32,11 +32,11 @@ type revealed struct {
 	Note    string // what is said of the body
 }
 
-// key draws GET /keys/{id}.
-func (p *page) key() error { return p.keyPage(http.StatusOK, p.doneNote(), nil) }
+// drawKey draws GET /keys/{id}.
+func drawKey(p *page) error { return drawKeyAs(p, http.StatusOK, noteDone(p), nil) }
 
-// keyOfScope answers GET /keys/{scope}/{id}: an id needs no scope.
-func (p *page) keyOfScope() error {
+// redirectKey answers GET /keys/{scope}/{id}: an id needs no scope.
+func redirectKey(p *page) error {
 	r, err := tidied(p.api.Record(p.ctx(), operate.Name{Scope: p.r.PathValue("scope"), Key: p.r.PathValue("id")}))
 	if err != nil {
 		return err
@@ -44,12 +44,12 @@ func (p *page) keyOfScope() error {
 	return p.to(keyURL(r.ID))
 }
 
-// named is the record that the path names.
-func (p *page) named() operate.Name { return operate.Name{Key: p.r.PathValue("id")} }
+// nameRecord is the record that the path names.
+func nameRecord(p *page) operate.Name { return operate.Name{Key: p.r.PathValue("id")} }
 
-// record reads the record that the path names.
-func (p *page) record() (r operate.Record, err error) {
-	r, err = tidied(p.api.Record(p.ctx(), p.named()))
+// readRecord reads the record that the path names.
+func readRecord(p *page) (r operate.Record, err error) {
+	r, err = tidied(p.api.Record(p.ctx(), nameRecord(p)))
 	if bad, is := errors.AsType[*problem](err); is && bad.Code == noKey.Code {
 		err = noKey
 	}
@@ -59,10 +59,10 @@ func (p *page) record() (r operate.Record, err error) {
 var noKey = &problem{Status: http.StatusNotFound, Code: "not-found", Title: "There is no such key",
 	Detail: "It was removed when its time was over, or its id was made with another pepper, or it is out of your reach."}
 
-// removed draws what the audit trail has of a key that is no more, if it has something.
-func (p *page) removed() error {
+// drawRemoved draws what the audit trail has of a key that is no more, if it has something.
+func drawRemoved(p *page) error {
 	id := p.r.PathValue("id")
-	entries, err := p.entriesOf(id)
+	entries, err := readEntries(p, id)
 	if err != nil || len(entries) == 0 {
 		return noKey
 	}
@@ -73,11 +73,11 @@ func (p *page) removed() error {
 	return p.render(http.StatusOK, "removed", view{Name: "keys", Title: "Removed · " + shown(id), D: past})
 }
 
-// keyPage draws the page of the record that the path names.
-func (p *page) keyPage(status int, n *note, shows *revealed) error {
-	r, err := p.record()
+// drawKeyAs draws the page of the record that the path names.
+func drawKeyAs(p *page, status int, n *note, shows *revealed) error {
+	r, err := readRecord(p)
 	if errors.Is(err, noKey) && p.Reading() {
-		return p.removed()
+		return drawRemoved(p)
 	}
 	if err != nil {
 		return err
@@ -85,14 +85,14 @@ func (p *page) keyPage(status int, n *note, shows *revealed) error {
 	if n != nil && n.Kind == "done" && !doneNow(p.r.URL.Query().Get("done"), &r) {
 		n = nil
 	}
-	d := keyView{R: r, Kept: r.Outlook.Client.Code != "result-not-retained", Release: mayRelease(&r), Curl: p.curl(&r),
+	d := keyView{R: r, Kept: r.Outlook.Client.Code != "result-not-retained", Release: mayRelease(&r), Curl: writeCurl(p, &r),
 		Revealed: shows}
 	word := markOf(&r).Word
 	if r.State == "unknown" {
 		d.Since = p.Age(r.UnknownSince)
 		word += " for " + d.Since
 	}
-	entries, err := p.entriesOf(r.ID)
+	entries, err := readEntries(p, r.ID)
 	if bad, is := errors.AsType[*problem](err); is {
 		d.NoAudit = bad.Detail
 	} else if err != nil {
@@ -114,15 +114,15 @@ func mayRelease(r *operate.Record) operate.Release {
 	return operate.Release{Why: "It is " + markOf(r).Word + "."}
 }
 
-// entriesOf are what the audit trail has of a record, newest first.
-func (p *page) entriesOf(id string) ([]operate.Entry, error) {
+// readEntries are what the audit trail has of a record, newest first.
+func readEntries(p *page, id string) ([]operate.Entry, error) {
 	list, err := tidied(p.api.Audit(p.ctx(), operate.AuditQuery{ID: id, Page: operate.Page{Limit: 100}}))
 	return list.Entries, err
 }
 
-// curl is the probe of a record as a line for a shell, or empty. It has no key in it. Everything
+// writeCurl is the probe of a record as a line for a shell, or empty. It has no key in it. Everything
 // else that comes from a request is percent-encoded, and quoted as the rest is.
-func (p *page) curl(r *operate.Record) string {
+func writeCurl(p *page, r *operate.Record) string {
 	if p.console.ProbeURL == "" {
 		return ""
 	}
@@ -145,25 +145,25 @@ func encoded(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+
 // maxBodyShown is how much of a response is shown, in bytes.
 const maxBodyShown = 64 << 10
 
-// reveal answers POST /keys/{id}/reveal: the page with what is hidden by default. The reason is in
+// revealKey answers POST /keys/{id}/reveal: the page with what is hidden by default. The reason is in
 // the audit trail before anything is shown.
-func (p *page) reveal() error {
-	r, err := p.look(p.r.PostForm.Get("reason"))
+func revealKey(p *page) error {
+	r, err := readRevealed(p, p.r.PostForm.Get("reason"))
 	if bad, is := errors.AsType[*problem](err); is {
-		return p.keyPage(bad.Status, failed(bad), nil)
+		return drawKeyAs(p, bad.Status, failed(bad), nil)
 	} else if err != nil {
 		return err
 	}
-	return p.keyPage(http.StatusOK, nil, revealedOf(&r))
+	return drawKeyAs(p, http.StatusOK, nil, revealedOf(&r))
 }
 
-// look fetches the record with what is hidden by default.
-func (p *page) look(reason string) (r operate.Record, err error) {
+// readRevealed fetches the record with what is hidden by default.
+func readRevealed(p *page, reason string) (r operate.Record, err error) {
 	if strings.TrimSpace(reason) == "" {
 		return r, &problem{Status: http.StatusBadRequest, Code: "reason-required", Title: "Looking takes a reason",
 			Detail: "Say why you look. It is kept in the audit trail.", Parameter: "reason"}
 	}
-	return tidied(p.api.Reveal(p.ctx(), p.named(), reason))
+	return tidied(p.api.Reveal(p.ctx(), nameRecord(p), reason))
 }
 
 func revealedOf(r *operate.Record) *revealed {

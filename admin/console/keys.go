@@ -26,7 +26,7 @@ type filterView struct {
 func filtered[Q, L any](p *page, list func(context.Context, Q) (L, error), names []string) (f filterView, doc L, status int, err error) {
 	f.Values = p.r.URL.Query()
 	var q Q
-	if err = p.filter(&q, names...); err == nil {
+	if err = readFilter(p, &q, names...); err == nil {
 		doc, err = tidied(list(p.ctx(), q))
 	}
 	if bad, is := errors.AsType[*problem](err); is && bad.Status == http.StatusBadRequest && bad.Parameter != "" {
@@ -49,9 +49,9 @@ type keysView struct {
 // a bounded number of records for each call, and none of them may be like it.
 const searchFor = time.Second
 
-// firstKeys reads the first page of a list that has a key. A page that is left open and asks for
+// readFirstKeys reads the first page of a list that has a key. A page that is left open and asks for
 // itself looks no further than the first.
-func (p *page) firstKeys(ctx context.Context, q operate.RecordQuery) (list operate.RecordList, err error) {
+func readFirstKeys(p *page, ctx context.Context, q operate.RecordQuery) (list operate.RecordList, err error) {
 	for began := time.Now(); ; q.Cursor = list.NextCursor {
 		list, err = p.api.Records(ctx, q)
 		if err != nil || len(list.Keys) > 0 || list.NextCursor == "" || ticks(p.r) || time.Since(began) >= searchFor {
@@ -60,9 +60,11 @@ func (p *page) firstKeys(ctx context.Context, q operate.RecordQuery) (list opera
 	}
 }
 
-// keys draws GET /keys.
-func (p *page) keys() error {
-	f, doc, status, err := filtered(p, p.firstKeys, keyFilters)
+// drawKeys draws GET /keys.
+func drawKeys(p *page) error {
+	f, doc, status, err := filtered(p, func(ctx context.Context, q operate.RecordQuery) (operate.RecordList, error) {
+		return readFirstKeys(p, ctx, q)
+	}, keyFilters)
 	if err != nil {
 		return err
 	}

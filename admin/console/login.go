@@ -46,7 +46,7 @@ func (h *console) askToSignIn(w http.ResponseWriter, r *http.Request) {
 			r.PostForm.Del("csrf")
 			text, _ := json.Marshal(keptForm{r.URL.Path, r.PostForm}) // texts
 			if kept := h.box.Seal(string(text), asForm); len(kept) < maxLogin-small {
-				p.drawLogin(http.StatusUnauthorized, signIn{Next: next, Kept: kept})
+				drawLogin(p, http.StatusUnauthorized, signIn{Next: next, Kept: kept})
 				return
 			}
 		}
@@ -85,10 +85,10 @@ func (h *console) sentByAnotherSite(r *http.Request) bool {
 
 // loginPage answers GET /login.
 func (h *console) loginPage(w http.ResponseWriter, r *http.Request) {
-	h.newPage(w, r).drawLogin(http.StatusOK, signIn{Next: nextPage(r.URL.Query().Get("next"))})
+	drawLogin(h.newPage(w, r), http.StatusOK, signIn{Next: nextPage(r.URL.Query().Get("next"))})
 }
 
-func (p *page) drawLogin(status int, d signIn) {
+func drawLogin(p *page, status int, d signIn) {
 	if err := p.write(status, "login", view{Name: "login", Title: "Sign in", D: d}); err != nil {
 		p.fail(err)
 	}
@@ -123,7 +123,7 @@ func (h *console) login(w http.ResponseWriter, r *http.Request) {
 	token := strings.TrimSpace(r.PostForm.Get("token"))
 	if token == "" || strings.ContainsFunc(token, func(c rune) bool { return c < ' ' || c == 0x7f }) {
 		d.Error = "Type a token."
-		p.drawLogin(http.StatusUnauthorized, d)
+		drawLogin(p, http.StatusUnauthorized, d)
 		return
 	}
 	err := fit(h.door.SignIn(r, token))
@@ -132,21 +132,21 @@ func (h *console) login(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 		p.session = newSession(token)
 		http.SetCookie(w, h.cookie(r, p.session))
-		p.goOn(d)
+		continueForm(p, d)
 	case is && bad.Status == http.StatusTooManyRequests:
 		w.Header().Set("Retry-After", bad.RetryAfter)
 		d.Error = bad.Detail
-		p.drawLogin(bad.Status, d)
+		drawLogin(p, bad.Status, d)
 	case is && bad.Status == http.StatusUnauthorized:
 		d.Error = "No such token, or it has expired."
-		p.drawLogin(bad.Status, d)
+		drawLogin(p, bad.Status, d)
 	default:
 		p.fail(err)
 	}
 }
 
-// goOn goes on after a user has signed in: with a page, or with the form that was not sent.
-func (p *page) goOn(d signIn) {
+// continueForm goes on after a user has signed in: with a page, or with the form that was not sent.
+func continueForm(p *page, d signIn) {
 	var kept keptForm
 	text, opened := p.console.box.Open(d.Kept, asForm)
 	if !opened || json.Unmarshal([]byte(text), &kept) != nil {

@@ -72,17 +72,17 @@ var bulkActions = map[string]bulkWords{
 var nonePicked = &problem{Status: http.StatusBadRequest, Title: "No key was picked",
 	Detail: "Pick some, or use what is said of all of them. Nothing was changed."}
 
-// many answers GET /unknown/{incident}/{do} with a page of the keys of an incident, of all or of those
+// answerMany answers GET /unknown/{incident}/{do} with a page of the keys of an incident, of all or of those
 // that the address picks, and POST with the address of that page, so that going back to it asks for
 // nothing to be sent again. Sent with the count typed, that page starts a job.
-func (p *page) many() error {
+func answerMany(p *page) error {
 	words, known := bulkActions[p.r.PathValue("do")]
 	if !known {
 		return noPage
 	}
-	g, err := p.oneGroup(p.ctx())
+	g, err := readGroup(p, p.ctx())
 	if err != nil {
-		return p.ended(err)
+		return drawEnded(p, err)
 	}
 	d := &confirmView{group: g, Do: operate.Action(p.r.PathValue("do")), Words: words}
 	seen := p.r.PostForm["key"] // as seenAs names them
@@ -90,15 +90,15 @@ func (p *page) many() error {
 	switch {
 	case p.Reading():
 		q := p.r.URL.Query()
-		p.divide(d, unpicked(q.Get("pick")), !q.Has("pick"))
-		return p.drawConfirm(http.StatusOK, d, nil)
+		divideKeys(p, d, unpicked(q.Get("pick")), !q.Has("pick"))
+		return drawConfirm(p, http.StatusOK, d, nil)
 	case len(seen) > 0:
 		for _, s := range seen {
 			id, _, _ := strings.Cut(s, "@")
 			ids = append(ids, id)
 		}
-		p.divide(d, ids, false)
-		return p.confirmed(d, seen)
+		divideKeys(p, d, ids, false)
+		return startJob(p, d, seen)
 	}
 	pick := picked(ids)
 	if len(ids) == 0 || !slices.Equal(unpicked(pick), ids) {
@@ -128,14 +128,14 @@ func unpicked(pick string) (ids []string) {
 	return ids
 }
 
-// divide decides which keys of the incident are taken: of all of them, or of those that were picked.
-func (p *page) divide(d *confirmView, picked []string, all bool) {
+// divideKeys decides which keys of the incident are taken: of all of them, or of those that were picked.
+func divideKeys(p *page, d *confirmView, picked []string, all bool) {
 	for i := range d.Keys {
 		r := &d.Keys[i]
 		if !all && !slices.Contains(picked, r.ID) {
 			continue
 		}
-		if why := p.whyNot(d.Do, r); why != "" {
+		if why := sayWhyNot(p, d.Do, r); why != "" {
 			d.Left = append(d.Left, leftOut{*r, why})
 			continue
 		}
@@ -164,8 +164,8 @@ func (d *confirmView) prove(why string) {
 	d.Proofs[i].Count++
 }
 
-// whyNot says why a key is left out; empty: it is not.
-func (p *page) whyNot(do operate.Action, r *operate.Record) string {
+// sayWhyNot says why a key is left out; empty: it is not.
+func sayWhyNot(p *page, do operate.Action, r *operate.Record) string {
 	if r.State != "unknown" {
 		return "It is " + markOf(r).Word + "."
 	}
@@ -182,14 +182,14 @@ func (p *page) whyNot(do operate.Action, r *operate.Record) string {
 	return ""
 }
 
-func (p *page) drawConfirm(status int, d *confirmView, n *note) error {
+func drawConfirm(p *page, status int, d *confirmView, n *note) error {
 	title := fmt.Sprintf(d.Words.Title, plural(len(d.Take), "key", "keys"))
 	return p.render(status, "confirm", view{Name: "unknown", Title: title, Note: n, D: d})
 }
 
-// confirmed starts a job with the keys that the form names, in the versions that its page has
+// startJob starts a job with the keys that the form names, in the versions that its page has
 // shown. Where one of them has changed since, the page is shown again, without the count.
-func (p *page) confirmed(d *confirmView, seen []string) error {
+func startJob(p *page, d *confirmView, seen []string) error {
 	o := operate.Order{Expect: len(d.Take), Reason: p.Typed("reason"), To: p.Typed("to"), Note: p.Typed("note")}
 	o.Action = d.Do
 	now := map[string]bool{}
@@ -203,7 +203,7 @@ func (p *page) confirmed(d *confirmView, seen []string) error {
 		}
 	}
 	if changed > 0 {
-		return p.drawConfirm(http.StatusConflict, d, &note{Kind: "unknown", Icon: "differs",
+		return drawConfirm(p, http.StatusConflict, d, &note{Kind: "unknown", Icon: "differs",
 			Bold: "Not changed: " + plural(changed, "key has", "keys have") + " changed since you looked.",
 			Text: "The list below is as it is now. Look at it again, and type its count."})
 	}
@@ -222,7 +222,7 @@ func (p *page) confirmed(d *confirmView, seen []string) error {
 		started, err = p.api.Start(p.ctx(), o)
 	}
 	return p.answered(fit(err), address("/jobs/%s", started.Job), &d.fault, func(status int, n *note) error {
-		return p.drawConfirm(status, d, n)
+		return drawConfirm(p, status, d, n)
 	})
 }
 

@@ -40,8 +40,8 @@ func messageMark(m operate.Message) mark {
 	return marked(messageMarks, string(m.State))
 }
 
-// dead draws GET /dead.
-func (p *page) dead() error {
+// drawDead draws GET /dead.
+func drawDead(p *page) error {
 	ctx, cancel := p.glance()
 	defer cancel()
 	doc, err := tidied(p.api.Incidents(ctx, operate.IncidentQuery{}))
@@ -56,17 +56,17 @@ func (p *page) dead() error {
 			continue
 		}
 		d.Keys += in.Dead
-		g := p.group(in)
+		g := groupOf(p, in)
 		g.Mark, g.Open = marks["dead"], true
 		d.Groups = append(d.Groups, g)
 	}
-	if err := p.loadOpen(ctx, d.Groups, whole); err != nil {
+	if err := loadOpen(p, ctx, d.Groups, whole); err != nil {
 		return err
 	}
 	for i := range d.Groups {
-		p.deadAlone(&d.Groups[i])
+		keepDead(p, &d.Groups[i])
 	}
-	if err := p.messages(&d); err != nil {
+	if err := readMessages(p, &d); err != nil {
 		return err
 	}
 	v := view{Live: 5, Status: p.status()}
@@ -76,8 +76,8 @@ func (p *page) dead() error {
 	return p.render(http.StatusOK, "dead", v)
 }
 
-// deadAlone leaves the dead letters of an incident, and what is said of them.
-func (p *page) deadAlone(g *group) {
+// keepDead leaves the dead letters of an incident, and what is said of them.
+func keepDead(p *page, g *group) {
 	g.Count, g.Snoozed = g.Dead, 0
 	if !g.Loaded {
 		return
@@ -90,13 +90,13 @@ func (p *page) deadAlone(g *group) {
 	g.Late, g.Asking, g.Probes, g.With = left.Late, left.Asking, left.Probes, left.With
 	g.NextProbe, g.FreesAt = time.Time{}, time.Time{} // nothing is tried any more
 	g.May, g.Alone, g.WhyNot = false, false, ""
-	p.loaded(g, keys)
+	takeKeys(p, g, keys)
 }
 
-// messages fills in those of the outbox.
-func (p *page) messages(d *deadView) error {
+// readMessages fills in those of the outbox.
+func readMessages(p *page, d *deadView) error {
 	q := operate.MessageQuery{Dead: true}
-	if err := p.filter(&q.Page); err != nil {
+	if err := readFilter(p, &q.Page); err != nil {
 		return err
 	}
 	all := []operate.MessageQuery{q, {State: "running"}, {State: "pending"}}
@@ -135,12 +135,12 @@ type messageView struct {
 	Ends     bool // it can be retried or given up
 }
 
-// message draws GET /outbox/{message}.
-func (p *page) message() error { return p.messagePage(http.StatusOK, nil, false) }
+// drawMessage draws GET /outbox/{message}.
+func drawMessage(p *page) error { return drawMessageAs(p, http.StatusOK, nil, false) }
 
-// messagePage draws the page of a message, and shows what is hidden by default if reveal is true.
-func (p *page) messagePage(status int, n *note, reveal bool) error {
-	m, err := tidied(p.readMessage(reveal))
+// drawMessageAs draws the page of a message, and shows what is hidden by default if reveal is true.
+func drawMessageAs(p *page, status int, n *note, reveal bool) error {
+	m, err := tidied(readMessage(p, reveal))
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (p *page) messagePage(status int, n *note, reveal bool) error {
 	return p.render(status, "message", view{Name: "dead", Title: "Message " + p.r.PathValue("message"), Note: n, D: d})
 }
 
-func (p *page) readMessage(reveal bool) (operate.Message, error) {
+func readMessage(p *page, reveal bool) (operate.Message, error) {
 	id := p.r.PathValue("message")
 	if reveal {
 		return p.api.RevealMessage(p.ctx(), id, p.Typed("reason"))
@@ -169,20 +169,20 @@ func (p *page) readMessage(reveal bool) (operate.Message, error) {
 }
 
 // settleMessage answers POST /outbox/{message}/retry, …/confirm and …/discard.
-func (p *page) settleMessage() error {
+func settleMessage(p *page) error {
 	how := map[string]func(context.Context, string, operate.Settling) (operate.Message, error){"retry": p.api.Retry,
 		"confirm": p.api.Confirm, "discard": p.api.Discard}[p.verb()]
 	_, err := how(p.ctx(), p.r.PathValue("message"), operate.Settling{Reason: p.Typed("reason"),
 		Version: operate.Version(cmp.Or(p.Typed("version"), notShown))})
 	next := address("/outbox/%s", p.r.PathValue("message")) + "?done=" + p.verb()
-	return p.answered(fit(err), next, nil, func(status int, n *note) error { return p.messagePage(status, n, false) })
+	return p.answered(fit(err), next, nil, func(status int, n *note) error { return drawMessageAs(p, status, n, false) })
 }
 
 // revealMessage answers POST /outbox/{message}/reveal.
-func (p *page) revealMessage() error {
+func revealMessage(p *page) error {
 	if strings.TrimSpace(p.Typed("reason")) == "" {
-		return p.messagePage(http.StatusBadRequest, &note{Kind: "dead", Icon: "failed", Bold: "Looking takes a reason.",
+		return drawMessageAs(p, http.StatusBadRequest, &note{Kind: "dead", Icon: "failed", Bold: "Looking takes a reason.",
 			Text: "Say why you look. It is kept in the audit trail."}, false)
 	}
-	return p.messagePage(http.StatusOK, nil, true)
+	return drawMessageAs(p, http.StatusOK, nil, true)
 }

@@ -58,8 +58,8 @@ var results = []resultWords{
 	{"store_error", "store error", "refused because the store was away, 503", "dead"},
 }
 
-// overview draws GET /.
-func (p *page) overview() error {
+// drawOverview draws GET /.
+func drawOverview(p *page) error {
 	var d overviewView
 	ctx, cancel := p.glance()
 	defer cancel()
@@ -67,8 +67,8 @@ func (p *page) overview() error {
 	bad, is := errors.AsType[*problem](err)
 	switch {
 	case err == nil:
-		d.S, d.Groups = &s, p.groups(s.Incidents, "")
-		p.needs(&d)
+		d.S, d.Groups = &s, groupIncidents(p, s.Incidents, "")
+		listNeeds(p, &d)
 		for _, r := range results {
 			if n := s.Requests[r.Name]; n > 0 {
 				d.Told = append(d.Told, toldRow{r, n})
@@ -86,8 +86,8 @@ func (p *page) overview() error {
 	return p.render(http.StatusOK, "overview", view{Title: title, Live: 5, Status: d.S, D: d})
 }
 
-// needs lists what waits for a person beside incidents, the most pressing first.
-func (p *page) needs(d *overviewView) {
+// listNeeds lists what waits for a person beside incidents, the most pressing first.
+func listNeeds(p *page, d *overviewView) {
 	add := func(to *[]need, n need) {
 		n.Main = len(d.First)+len(d.Groups)+len(d.Needs) == 0
 		*to = append(*to, n)

@@ -22,49 +22,49 @@ type changeRow struct {
 
 // pages are all pages.
 var pages = []pageRow{
-	{"/{$}", "viewer", (*page).overview},
-	{"/unknown", "viewer", (*page).unknown},
-	{"/unknown/{incident}", "viewer", (*page).incident},
-	{"/unknown/{incident}/{do}", "operator", (*page).many},
-	{"/keys", "viewer", (*page).keys},
-	{"/keys/{id}", "viewer", (*page).key},
-	{"/keys/{scope}/{id}", "viewer", (*page).keyOfScope},
-	{"/keys/{id}/happened", "operator", onForm("happened", (*page).happened)},
-	{"/keys/{id}/released", "operator", onForm("released", (*page).released)},
-	{"/keys/{id}/forget", "admin", onForm("forget", (*page).forgetting)},
-	{"/dead", "viewer", (*page).dead},
-	{"/outbox/{message}", "viewer", (*page).message},
-	{"/routes", "viewer", (*page).routes},
-	{"/audit", "viewer", (*page).audit},
-	{"/audit/export", "viewer", (*page).export},
-	{"/config", "viewer", (*page).config},
-	{"/jobs", "viewer", (*page).jobs},
-	{"/jobs/{job}", "viewer", (*page).job},
-	{"/jobs/{job}/report", "viewer", (*page).report},
-	{"/find", "viewer", (*page).findPage},
+	{"/{$}", "viewer", drawOverview},
+	{"/unknown", "viewer", drawUnknown},
+	{"/unknown/{incident}", "viewer", drawIncident},
+	{"/unknown/{incident}/{do}", "operator", answerMany},
+	{"/keys", "viewer", drawKeys},
+	{"/keys/{id}", "viewer", drawKey},
+	{"/keys/{scope}/{id}", "viewer", redirectKey},
+	{"/keys/{id}/happened", "operator", onForm("happened", drawHappened)},
+	{"/keys/{id}/released", "operator", onForm("released", drawReleased)},
+	{"/keys/{id}/forget", "admin", onForm("forget", drawForget)},
+	{"/dead", "viewer", drawDead},
+	{"/outbox/{message}", "viewer", drawMessage},
+	{"/routes", "viewer", drawRoutes},
+	{"/audit", "viewer", drawAudit},
+	{"/audit/export", "viewer", exportAudit},
+	{"/config", "viewer", drawConfig},
+	{"/jobs", "viewer", drawJobs},
+	{"/jobs/{job}", "viewer", drawJob},
+	{"/jobs/{job}/report", "viewer", sendReport},
+	{"/find", "viewer", drawFind},
 }
 
 // changes are the forms. Each makes a call that changes something, or that shows what is hidden.
 var changes = []changeRow{
-	{"/keys/{id}/resolve", "operator", onForm("happened", (*page).resolve)},
-	{"/keys/{id}/release", "operator", onForm("released", (*page).release)},
-	{"/keys/{id}/forget", "admin", onForm("forget", (*page).forget)},
-	{"/keys/{id}/probe", "operator", (*page).probe},
-	{"/keys/{id}/snooze", "operator", (*page).snooze},
-	{"/keys/{id}/hand", "operator", (*page).hand},
-	{"/keys/{id}/note", "operator", (*page).annotate},
-	{"/keys/{id}/reveal", "operator", (*page).reveal},
-	{"/unknown/{incident}/{do}", "operator", (*page).many},
-	{"/jobs/{job}/stop", "operator", (*page).stopJob},
-	{"/outbox/{message}/retry", "operator", (*page).settleMessage},
-	{"/outbox/{message}/confirm", "operator", (*page).settleMessage},
-	{"/outbox/{message}/discard", "operator", (*page).settleMessage},
-	{"/outbox/{message}/reveal", "operator", (*page).revealMessage},
-	{"/find", "viewer", (*page).find},
+	{"/keys/{id}/resolve", "operator", onForm("happened", resolveKey)},
+	{"/keys/{id}/release", "operator", onForm("released", releaseKey)},
+	{"/keys/{id}/forget", "admin", onForm("forget", forgetKey)},
+	{"/keys/{id}/probe", "operator", probeKey},
+	{"/keys/{id}/snooze", "operator", snoozeKey},
+	{"/keys/{id}/hand", "operator", handKey},
+	{"/keys/{id}/note", "operator", noteKey},
+	{"/keys/{id}/reveal", "operator", revealKey},
+	{"/unknown/{incident}/{do}", "operator", answerMany},
+	{"/jobs/{job}/stop", "operator", stopJob},
+	{"/outbox/{message}/retry", "operator", settleMessage},
+	{"/outbox/{message}/confirm", "operator", settleMessage},
+	{"/outbox/{message}/discard", "operator", settleMessage},
+	{"/outbox/{message}/reveal", "operator", revealMessage},
+	{"/find", "viewer", answerFind},
 }
 
-// filter reads the part of the page's query that a list understands, with the cursor opened.
-func (p *page) filter(into any, allowed ...string) error {
+// readFilter reads the part of the page's query that a list understands, with the cursor opened.
+func readFilter(p *page, into any, allowed ...string) error {
 	q := url.Values{}
 	for _, name := range allowed {
 		if v := p.r.URL.Query().Get(name); v != "" {

@@ -21,8 +21,8 @@ type routesView struct {
 	NoPolicy    string
 }
 
-// routes draws GET /routes.
-func (p *page) routes() error {
+// drawRoutes draws GET /routes.
+func drawRoutes(p *page) error {
 	doc, err := tidied(p.api.Routes(p.ctx()))
 	if err != nil {
 		return err
@@ -45,14 +45,14 @@ func (p *page) routes() error {
 			d.Bare = append(d.Bare, *r)
 		}
 	}
-	if err := p.policyOf(&d); err != nil {
+	if err := readPolicy(p, &d); err != nil {
 		return err
 	}
 	return p.render(http.StatusOK, "routes", view{Title: "Routes", Live: 30, D: d})
 }
 
-// policyOf fills in the rules of the route that the address names, or of the first.
-func (p *page) policyOf(d *routesView) error {
+// readPolicy fills in the rules of the route that the address names, or of the first.
+func readPolicy(p *page, d *routesView) error {
 	doc, err := tidied(p.api.Policy(p.ctx()))
 	if bad, is := errors.AsType[*problem](err); is {
 		d.NoPolicy = bad.Detail

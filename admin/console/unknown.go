@@ -22,7 +22,7 @@ type unknownView struct {
 	Unread bool // it is not known what is unknown
 }
 
-// group is an incident as a row, with its keys where it is open.
+// groupOf is an incident as a row, with its keys where it is open.
 type group struct {
 	operate.Incident
 	Open   bool
@@ -34,13 +34,13 @@ type group struct {
 	Longer int    // how many keys the incident's own page shows, if it shows more
 }
 
-// unknown draws GET /unknown.
-func (p *page) unknown() error {
+// drawUnknown draws GET /unknown.
+func drawUnknown(p *page) error {
 	ctx, cancel := p.glance()
 	defer cancel()
 	doc, err := tidied(p.api.Incidents(ctx, operate.IncidentQuery{}))
 	if err != nil {
-		return p.unread(err)
+		return drawUnread(p, err)
 	}
 	q := p.r.URL.Query()
 	d := unknownView{Which: q.Get("which"), Counts: map[string]int{}}
@@ -53,12 +53,12 @@ func (p *page) unknown() error {
 			d.Counts[which.name] += which.count(p, in)
 		}
 	}
-	d.Groups = p.groups(doc.Incidents, d.Which)
+	d.Groups = groupIncidents(p, doc.Incidents, d.Which)
 	for i := range d.Groups {
 		g := &d.Groups[i]
 		g.Open = slices.ContainsFunc(open, g.Alike) || q.Get("open") == "" && i == 0
 	}
-	if err := p.loadOpen(ctx, d.Groups, glanced); err != nil {
+	if err := loadOpen(p, ctx, d.Groups, glanced); err != nil {
 		return err
 	}
 	title := plural(d.All, "unknown", "unknown")
@@ -99,18 +99,18 @@ func selected(p *page, which string, in *operate.Incident) bool {
 	return waiting(in) > 0
 }
 
-// groups are the incidents that a filter selects, as the overview and the page of unknown ones list
+// groupIncidents are the incidents that a filter selects, as the overview and the page of unknown ones list
 // them.
-func (p *page) groups(all []operate.Incident, which string) (list []group) {
+func groupIncidents(p *page, all []operate.Incident, which string) (list []group) {
 	for i := range all {
 		if selected(p, which, &all[i]) {
-			list = append(list, p.group(&all[i]))
+			list = append(list, groupOf(p, &all[i]))
 		}
 	}
 	return list
 }
 
-func (p *page) group(in *operate.Incident) group {
+func groupOf(p *page, in *operate.Incident) group {
 	g := group{Incident: *in, Mark: marks["unknown"]}
 	if in.Dead == in.Count {
 		g.Mark = marks["dead"]
@@ -118,8 +118,8 @@ func (p *page) group(in *operate.Incident) group {
 	return g
 }
 
-// loaded takes the keys of an incident, and what may be said of them together.
-func (p *page) loaded(g *group, keys []operate.Record) {
+// takeKeys takes the keys of an incident, and what may be said of them together.
+func takeKeys(p *page, g *group, keys []operate.Record) {
 	g.Keys, g.Loaded = keys, true
 	var from time.Time
 	for i := range keys {
@@ -158,22 +158,22 @@ const (
 )
 
 // loadOpen fetches the keys of the incidents that are open.
-func (p *page) loadOpen(ctx context.Context, all []group, most int) error {
+func loadOpen(p *page, ctx context.Context, all []group, most int) error {
 	left := maxLoaded
 	for i := range all {
 		if !all[i].Open || left == 0 {
 			continue
 		}
 		left--
-		if err := p.load(ctx, &all[i], most); err != nil {
+		if err := loadKeys(p, ctx, &all[i], most); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// load fetches the keys of an incident.
-func (p *page) load(ctx context.Context, g *group, most int) error {
+// loadKeys fetches the keys of an incident.
+func loadKeys(p *page, ctx context.Context, g *group, most int) error {
 	in, err := tidied(p.api.Incident(ctx, g.ID, operate.Shown{Keys: most}))
 	if bad, is := errors.AsType[*problem](err); is && bad.Status == http.StatusNotFound {
 		return nil // it has ended meanwhile
@@ -181,38 +181,38 @@ func (p *page) load(ctx context.Context, g *group, most int) error {
 	if err != nil {
 		return err
 	}
-	p.loaded(g, in.Keys)
+	takeKeys(p, g, in.Keys)
 	if n := min(in.Count, whole); len(in.Keys) < n {
 		g.Longer = n
 	}
 	return nil
 }
 
-// incident draws GET /unknown/{incident}: one incident, open.
-func (p *page) incident() error {
+// drawIncident draws GET /unknown/{incident}: one incident, open.
+func drawIncident(p *page) error {
 	ctx, cancel := p.glance()
 	defer cancel()
-	g, err := p.oneGroup(ctx)
+	g, err := readGroup(p, ctx)
 	if err != nil {
-		return p.ended(p.unread(err))
+		return drawEnded(p, drawUnread(p, err))
 	}
 	d := unknownView{Groups: []group{g}, Which: "one", All: g.Count, More: g.More}
 	return p.render(http.StatusOK, "unknown", view{Name: "unknown", Title: plural(g.Count, "unknown", "unknown"),
 		Live: 5, D: d})
 }
 
-// unread draws that it is not known what is unknown, where err says so. The page reads itself again.
-func (p *page) unread(err error) error {
+// drawUnread draws that it is not known what is unknown, where err says so. The page reads itself again.
+func drawUnread(p *page, err error) error {
 	if bad, is := errors.AsType[*problem](err); !is || bad.Status != http.StatusServiceUnavailable {
 		return err
 	}
 	return p.render(http.StatusOK, "unknown", view{Name: "unknown", Title: "Unknown", Live: 5, D: unknownView{Unread: true}})
 }
 
-// ended draws that an incident is over, where err says so, which is another thing than that it was
+// drawEnded draws that an incident is over, where err says so, which is another thing than that it was
 // not looked at: the page is read again until it is, and links to it stay where they were sent. It is
 // no error: a page that cannot be read again would go on to show keys that have been settled.
-func (p *page) ended(err error) error {
+func drawEnded(p *page, err error) error {
 	if bad, is := errors.AsType[*problem](err); !is || bad.Code != "not-found" {
 		return err
 	}
@@ -220,58 +220,15 @@ func (p *page) ended(err error) error {
 		D: unknownView{Which: "one", Over: true}})
 }
 
-func (p *page) oneGroup(ctx context.Context) (group, error) {
+func readGroup(p *page, ctx context.Context) (group, error) {
 	in, err := tidied(p.api.Incident(ctx, p.r.PathValue("incident"), operate.Shown{}))
 	if err != nil {
 		return group{}, err
 	}
-	g := p.group(&in)
+	g := groupOf(p, &in)
 	g.Open = true
-	p.loaded(&g, in.Keys)
+	takeKeys(p, &g, in.Keys)
 	return g, nil
-}
-
-// Line is what an incident's row says of all its keys: first what their probes were answered.
-func (p *page) Line(in operate.Incident) (all []string) {
-	asked := 0
-	for _, found := range [...]string{"happened", "goes-on", "pending", "voided", "silent", "missing"} {
-		if n := in.Probes[found]; n > 0 {
-			asked += n
-			all = append(all, number(n)+" "+operate.FindingText(found))
-		}
-	}
-	if rest := in.Count - asked; rest > 0 && len(in.Probes) > 0 {
-		all = append(all, number(rest)+" not asked yet")
-	}
-	if in.Asking.Count > 0 {
-		all = append(all, "clients asked "+plural(in.Asking.Count, "time", "times")+", last "+p.Age(in.Asking.LastAt)+" ago")
-	}
-	if in.Dead > 0 {
-		all = append(all, plural(in.Dead, "dead letter", "dead letters"))
-	}
-	if in.Snoozed > 0 {
-		all = append(all, number(in.Snoozed)+" snoozed")
-	}
-	return all
-}
-
-// IfNothing says what becomes of an incident by itself.
-func (p *page) IfNothing(in operate.Incident) string {
-	asked := "the API is asked again now"
-	switch {
-	case in.NextProbe.IsZero():
-		return "it stays as it is. The API is not asked any more, and only a person ends this."
-	case p.Future(in.NextProbe):
-		asked = "the API is asked again at " + p.Clock(in.NextProbe)
-	}
-	if in.FreesAt.IsZero() {
-		return asked + ". What it finds is settled; no trace frees no key, and after its last probe a key is a dead letter."
-	}
-	if !p.Future(in.FreesAt) {
-		return asked + ". What it finds is settled, and no trace frees a key: its next retry runs, once."
-	}
-	return asked + ". What it finds is settled. From " + p.Clock(in.FreesAt) + " no trace frees a key, and its next retry " +
-		"runs, once."
 }
 
 // probesTotal is how many probes there are, those that were asked and those that are left.

@@ -155,3 +155,63 @@ func sorted(r operate.Results) (all []string) {
 	}
 	return all
 }
+
+// choice is an instant until which keys can be snoozed.
+type choice struct{ Until, Label string }
+
+// Quiet is until when keys can be snoozed. The last choice is nine in the morning.
+func (p *page) Quiet() []choice {
+	in := func(d time.Duration, word string) choice {
+		t := p.Now.Add(d)
+		return choice{t.Format(time.RFC3339), t.Format("15:04") + " (" + word + ")"}
+	}
+	morning := time.Date(p.Now.Year(), p.Now.Month(), p.Now.Day(), 9, 0, 0, 0, time.UTC)
+	if !morning.After(p.Now) {
+		morning = morning.AddDate(0, 0, 1)
+	}
+	return []choice{in(30*time.Minute, "30 min"), in(time.Hour, "1 h"), in(4*time.Hour, "4 h"),
+		{morning.Format(time.RFC3339), morning.Format("Mon 15:04")}}
+}
+
+// Line is what an incident's row says of all its keys: first what their probes were answered.
+func (p *page) Line(in operate.Incident) (all []string) {
+	asked := 0
+	for _, found := range [...]string{"happened", "goes-on", "pending", "voided", "silent", "missing"} {
+		if n := in.Probes[found]; n > 0 {
+			asked += n
+			all = append(all, number(n)+" "+operate.FindingText(found))
+		}
+	}
+	if rest := in.Count - asked; rest > 0 && len(in.Probes) > 0 {
+		all = append(all, number(rest)+" not asked yet")
+	}
+	if in.Asking.Count > 0 {
+		all = append(all, "clients asked "+plural(in.Asking.Count, "time", "times")+", last "+p.Age(in.Asking.LastAt)+" ago")
+	}
+	if in.Dead > 0 {
+		all = append(all, plural(in.Dead, "dead letter", "dead letters"))
+	}
+	if in.Snoozed > 0 {
+		all = append(all, number(in.Snoozed)+" snoozed")
+	}
+	return all
+}
+
+// IfNothing says what becomes of an incident by itself.
+func (p *page) IfNothing(in operate.Incident) string {
+	asked := "the API is asked again now"
+	switch {
+	case in.NextProbe.IsZero():
+		return "it stays as it is. The API is not asked any more, and only a person ends this."
+	case p.Future(in.NextProbe):
+		asked = "the API is asked again at " + p.Clock(in.NextProbe)
+	}
+	if in.FreesAt.IsZero() {
+		return asked + ". What it finds is settled; no trace frees no key, and after its last probe a key is a dead letter."
+	}
+	if !p.Future(in.FreesAt) {
+		return asked + ". What it finds is settled, and no trace frees a key: its next retry runs, once."
+	}
+	return asked + ". What it finds is settled. From " + p.Clock(in.FreesAt) + " no trace frees a key, and its next retry " +
+		"runs, once."
+}
