@@ -167,7 +167,7 @@ func TestReleaseAgainstWhatTheRecordKnows(t *testing.T) { // A03, A04, I16
 	if err := late.Settle(t.Context(), stet.Outcome{Response: stet.Response{Status: 201}}); err == nil {
 		t.Fatal("it was not too late")
 	}
-	for key, want := range map[string][2]string{"attended": {"not-settled", `\"now\": true`}, "late": {"contradicted", `\"override\": true`}} {
+	for key, want := range map[string][2]string{"attended": {"not-settled", "with now"}, "late": {"contradicted", "with override"}} {
 		for _, verb := range []string{"/release", "/resolve"} {
 			status, body := d.change("POST", "/api/v1/keys/s/"+key+verb, `{"reason":"x","outcome":"not-executed"}`)
 			if status != 409 || !strings.Contains(body, `"code":"`+want[0]+`"`) || !strings.Contains(body, want[1]) {

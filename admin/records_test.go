@@ -315,7 +315,7 @@ func TestReleaseBeforeSettling(t *testing.T) { // D09
 		if a.Code != "not-settled" || a.Until.Before(ended.Add(time.Hour)) || a.Until.After(ended.Add(time.Hour+time.Second)) {
 			t.Errorf("%s: %+v, it ended %s", c[0], a, ended)
 		}
-		for _, want := range []string{"Wait until " + a.Until.Format(time.RFC3339), "cause timeout", "attempt 1", " old", "asked about 1 times, the last by 2", `"now": true`} {
+		for _, want := range []string{"Wait until " + a.Until.Format(time.RFC3339), "cause timeout", "attempt 1", " old", "asked about 1 times, the last by 2", "release it with now"} {
 			if !strings.Contains(a.Detail, want) {
 				t.Errorf("%s: it does not say %q: %s", c[0], want, a.Detail)
 			}

@@ -104,13 +104,13 @@ func (a *AuditQuery) selects(c *stet.Change) bool {
 
 // mayReveal returns the problem of a caller who may not see what is not shown by default, or of the
 // reason.
-func (d *Desk) mayReveal(why string) error {
+func (d *view) mayReveal(why string) error {
 	return cmp.Or(d.caller.Takes(Operator), remark("reason", why, maxRemark))
 }
 
 // revealing adds to the audit trail that the caller is about to see what is not shown by default. If
 // it returns an error nothing may be shown: the trail would not say who has seen it.
-func (d *Desk) revealing(ctx context.Context, id stet.ID, what, why string) error {
+func (d *view) revealing(ctx context.Context, id stet.ID, what, why string) error {
 	err := d.engine.Operator().Audit(ctx, id, stet.Note{Who: d.caller.Name, Action: actionReveal, Why: why, Evidence: what})
 	log := []slog.Attr{slog.String("action", actionReveal), slog.String("who", d.caller.Name),
 		slog.String("id", d.tagOf(id)), slog.String("scope", string(id.Scope))}

@@ -148,7 +148,7 @@ func (d *Desk) Incident(ctx context.Context, id string, s Shown) (Incident, erro
 }
 
 // findIncident returns a group with all its records, those that tell most first.
-func (d *Desk) findIncident(ctx context.Context, id string) (in Incident, err error) {
+func (d *view) findIncident(ctx context.Context, id string) (in Incident, err error) {
 	all, err := d.unknowns(ctx, IncidentQuery{})
 	if err != nil {
 		return in, err
@@ -202,7 +202,7 @@ func tells(r *Record) int {
 
 // groupUnknown groups the latest unknown records that the caller may see into incidents, the most
 // pressing first.
-func (d *Desk) groupUnknown(ctx context.Context, f IncidentQuery) (all tally, err error) {
+func (d *view) groupUnknown(ctx context.Context, f IncidentQuery) (all tally, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	heads, err := d.latestUnknown(ctx, f, &all)
@@ -246,7 +246,7 @@ func pressing(a, b Incident) int {
 }
 
 // latestUnknown lists them, and says in all whether there are more.
-func (d *Desk) latestUnknown(ctx context.Context, f IncidentQuery, all *tally) (heads []stet.Head, err error) {
+func (d *view) latestUnknown(ctx context.Context, f IncidentQuery, all *tally) (heads []stet.Head, err error) {
 	q := stet.Query{States: []stet.State{stet.Unknown}, Scope: f.Scope, Route: f.Route, Limit: stet.MaxLimit}
 	for pages := 1; ; pages++ {
 		page, next, err := d.engine.Operator().List(ctx, q)
@@ -267,7 +267,7 @@ func (d *Desk) latestUnknown(ctx context.Context, f IncidentQuery, all *tally) (
 	}
 }
 
-func (d *Desk) selects(f *IncidentQuery, head *stet.Head) bool {
+func (d *view) selects(f *IncidentQuery, head *stet.Head) bool {
 	to, _ := head.Handover()
 	return d.caller.Allows(head.Scope) && (f.With == "" || f.With == to.To)
 }
@@ -276,7 +276,7 @@ func (d *Desk) selects(f *IncidentQuery, head *stet.Head) bool {
 const maxDouble = 100
 
 // doubleEffects are those that no person has noted, as far as the filter and the caller see them.
-func (d *Desk) doubleEffects(ctx context.Context, f *IncidentQuery) ([]Entry, error) {
+func (d *view) doubleEffects(ctx context.Context, f *IncidentQuery) ([]Entry, error) {
 	if f.Route != "" || f.With != "" {
 		return nil, nil
 	}
@@ -295,7 +295,7 @@ func (d *Desk) doubleEffects(ctx context.Context, f *IncidentQuery) ([]Entry, er
 
 // beyond says of more records than are grouped how many there are, as far as a count may tell, and
 // since when the oldest waits.
-func (d *Desk) beyond(ctx context.Context, f IncidentQuery, all *tally) (n int, oldest time.Time, err error) {
+func (d *view) beyond(ctx context.Context, f IncidentQuery, all *tally) (n int, oldest time.Time, err error) {
 	q := stet.Query{States: []stet.State{stet.Unknown}, Scope: f.Scope, Route: f.Route, Limit: oldestLooked, Oldest: true}
 	page, _, err := d.engine.Operator().List(ctx, q)
 	if err != nil {
@@ -380,7 +380,7 @@ func (in *Incident) Alike(id string) bool {
 }
 
 // lately are the records that are not unknown any more, among the latest entries of the history.
-func (d *Desk) lately(ctx context.Context, scope stet.Scope) []Ended {
+func (d *view) lately(ctx context.Context, scope stet.Scope) []Ended {
 	q := stet.HistoryQuery{Scope: scope, Limit: stet.MaxLimit}
 	for range endedPages {
 		changes, next, err := d.engine.Operator().History(ctx, q)
@@ -412,7 +412,7 @@ type Ended struct {
 }
 
 // ended groups the entries, newest first, that brought an outcome of what the caller may see.
-func (d *Desk) ended(changes []stet.Change) (all []Ended) {
+func (d *view) ended(changes []stet.Change) (all []Ended) {
 	for i := range changes {
 		c := &changes[i]
 		if c.From != stet.Unknown || c.To == stet.Unknown || !d.caller.Allows(c.ID.Scope) {

@@ -194,7 +194,7 @@ func (c *chosen) add(r *Record, id stet.ID) {
 }
 
 // choose returns the records that a selection is about.
-func (d *Desk) choose(ctx context.Context, s *Selection) (c chosen, err error) {
+func (d *view) choose(ctx context.Context, s *Selection) (c chosen, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	c.States = map[string]int{}
@@ -223,7 +223,7 @@ func (d *Desk) choose(ctx context.Context, s *Selection) (c chosen, err error) {
 
 // chooseFiltered takes the first records that a filter selects. It is the one place that decides in
 // which scopes a caller may change records in bulk: the filter has to name one of the caller's.
-func (d *Desk) chooseFiltered(ctx context.Context, s *Selection, c *chosen) error {
+func (d *view) chooseFiltered(ctx context.Context, s *Selection, c *chosen) error {
 	f, err := s.Filter.filter()
 	if err != nil {
 		return err
@@ -264,7 +264,7 @@ func (d *Desk) chooseFiltered(ctx context.Context, s *Selection, c *chosen) erro
 }
 
 // chooseIncident takes the records of an incident.
-func (d *Desk) chooseIncident(ctx context.Context, s *Selection, c *chosen) error {
+func (d *view) chooseIncident(ctx context.Context, s *Selection, c *chosen) error {
 	if !s.Action.ofUnknown() {
 		return BadParameter("action", "what an incident has is unknown: it is released, resolved, asked about, snoozed or handed over")
 	}
@@ -284,7 +284,7 @@ func (d *Desk) chooseIncident(ctx context.Context, s *Selection, c *chosen) erro
 
 // oneScope fills in the scope of the records, if it is one. A caller who is bound to scopes has jobs
 // of one scope, which they can look at.
-func (d *Desk) oneScope(c *chosen) error {
+func (d *view) oneScope(c *chosen) error {
 	for _, t := range c.targets {
 		switch {
 		case t.Scope == c.targets[0].Scope:
@@ -301,7 +301,7 @@ func (d *Desk) oneScope(c *chosen) error {
 
 // chooseNamed takes the records of ids. What is not unknown is left out for an action that is done to
 // unknown records, unless it was named at another basis: then the job says that it has changed.
-func (d *Desk) chooseNamed(ctx context.Context, s *Selection, c *chosen) error {
+func (d *view) chooseNamed(ctx context.Context, s *Selection, c *chosen) error {
 	if n := len(s.IDs); n == 0 || n > MaxRecords {
 		return BadParameter("ids", fmt.Sprintf("name 1 to %d of them, or leave it out and send a filter", MaxRecords))
 	}
@@ -328,7 +328,7 @@ const tagsAtOnce = 8
 
 // byTags finds the records of ids, each with or without the basis that it is named at. What does not
 // exist, or is out of reach, has no [stet.ID].
-func (d *Desk) byTags(ctx context.Context, ids []string) ([]stet.Head, error) {
+func (d *view) byTags(ctx context.Context, ids []string) ([]stet.Head, error) {
 	found, errs, seen := make([]stet.Head, len(ids)), make([]error, len(ids)), map[string]bool{}
 	workers := walk.NewWorkers(tagsAtOnce)
 	for i, name := range ids {

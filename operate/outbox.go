@@ -187,7 +187,7 @@ func (d *Desk) settleMessage(ctx context.Context, id string, s Settling, how fun
 
 // lettered returns the message with an id. What is of a scope that is not the caller's is for all
 // verbs what never was.
-func (d *Desk) lettered(ctx context.Context, id string) (m outbox.Stored, err error) {
+func (d *view) lettered(ctx context.Context, id string) (m outbox.Stored, err error) {
 	if d.conf.Outbox == nil {
 		return m, noOutbox
 	}

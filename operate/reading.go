@@ -135,7 +135,7 @@ func (r *readings) forget() {
 
 // unknowns returns the unknown records that the caller may see, as they were at the last reading: a
 // new one, or, for those who cannot wait for that, the one before it, which says when it was made.
-func (d *Desk) unknowns(ctx context.Context, q IncidentQuery) (tally, error) {
+func (d *view) unknowns(ctx context.Context, q IncidentQuery) (tally, error) {
 	if err := d.caller.within(&q.Scope); err != nil {
 		return tally{}, err
 	}

@@ -90,18 +90,23 @@ func New(c Config) (*Service, error) {
 		settle: cmp.Or(c.Settle, reconcile.DefaultSettle), cursors: cursors, sweeping: make(chan struct{}, 1)}}, nil
 }
 
+// view is what one caller may see of the records.
+type view struct {
+	*service
+	caller Caller
+}
+
 // Desk is what one caller can do. Each method checks the caller's role and scopes: what is out of
 // reach is not found. Its errors are a [*Problem], or what [ProblemOf] makes one of.
 type Desk struct {
-	*service
-	caller Caller
+	view
 	room   stet.Room
 	notice string // the job that the changes are of
 }
 
 // For returns the desk of a caller. room is the memory for large stored bodies, which the caller
 // frees after use; nil means any.
-func (s *Service) For(c Caller, room stet.Room) *Desk { return &Desk{&s.service, c, room, ""} }
+func (s *Service) For(c Caller, room stet.Room) *Desk { return &Desk{view{&s.service, c}, room, ""} }
 
 // Forget has the next overview read the records anew: they were changed.
 func (s *Service) Forget() { s.readings.forget() }

@@ -175,7 +175,7 @@ const maxDead = 10_000
 
 // outboxDead is how many messages wait for a person; nil if there is no outbox. With more there may
 // be further ones.
-func (d *Desk) outboxDead(ctx context.Context) (dead *int, more bool, err error) {
+func (d *view) outboxDead(ctx context.Context) (dead *int, more bool, err error) {
 	if d.conf.Outbox == nil {
 		return nil, false, nil
 	}
@@ -205,7 +205,7 @@ func (d *Desk) outboxDead(ctx context.Context) (dead *int, more bool, err error)
 }
 
 // attention says what needs a person, as far as the store can list its records.
-func (d *Desk) attention(ctx context.Context, s *Status) error {
+func (d *view) attention(ctx context.Context, s *Status) error {
 	all, err := d.unknowns(ctx, IncidentQuery{})
 	if err != nil {
 		return err

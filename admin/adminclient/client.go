@@ -48,7 +48,10 @@ const maxAnswer = 64 << 20
 var ErrAddress = errors.New("adminclient: the address has to be http://HOST:PORT, https://HOST:PORT or unix:PATH")
 
 // Client calls the admin API. It is safe for concurrent use.
-type Client struct {
+type Client struct{ connection }
+
+// connection is the way to a gateway.
+type connection struct {
 	base  string // of all paths
 	token string
 	http  http.Client
@@ -73,7 +76,7 @@ func New(c Config) (*Client, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
 		return nil, ErrAddress
 	}
-	return &Client{base: base, token: c.Token, http: client(tr, cmp.Or(c.Timeout, DefaultTimeout))}, nil
+	return &Client{connection{base: base, token: c.Token, http: client(tr, cmp.Or(c.Timeout, DefaultTimeout))}}, nil
 }
 
 // InProcess returns a client that calls a handler of package admin directly, for the sender of the
@@ -85,7 +88,7 @@ func InProcess(h http.Handler, from *http.Request, token string) *Client {
 	if from == nil {
 		from = &http.Request{Host: "localhost", RemoteAddr: "127.0.0.1:0"}
 	}
-	c := &Client{base: "http://localhost", token: token, http: client(inProcess{h, from}, 0)}
+	c := &Client{connection{base: "http://localhost", token: token, http: client(inProcess{h, from}, 0)}}
 	c.known.Store(true) // no other server can be in the handler's place
 	return c
 }
@@ -115,7 +118,7 @@ func post[T any](ctx context.Context, c *Client, path string, sent any) (doc T, 
 	return doc, err
 }
 
-func (c *Client) call(ctx context.Context, method, path string, doc, into any) error {
+func (c *connection) call(ctx context.Context, method, path string, doc, into any) error {
 	a, err := c.exchange(ctx, method, path, doc)
 	if err != nil || into == nil {
 		return err
@@ -133,7 +136,7 @@ func unreadable(method, path string, err error) error {
 }
 
 // exchange sends a document to a path, and returns the answer, unless that is a problem.
-func (c *Client) exchange(ctx context.Context, method, path string, doc any) (*answer, error) {
+func (c *connection) exchange(ctx context.Context, method, path string, doc any) (*answer, error) {
 	a, err := c.ask(ctx, method, path, doc)
 	if err == nil && a.status != http.StatusOK && a.status != http.StatusAccepted && a.status != http.StatusNoContent {
 		err = problem(a)
@@ -142,7 +145,7 @@ func (c *Client) exchange(ctx context.Context, method, path string, doc any) (*a
 }
 
 // ask sends a document to a path, by whom the client's token is, and returns the answer.
-func (c *Client) ask(ctx context.Context, method, path string, doc any) (*answer, error) {
+func (c *connection) ask(ctx context.Context, method, path string, doc any) (*answer, error) {
 	var sent bytes.Buffer
 	header := http.Header{}
 	if c.token != "" {
@@ -162,7 +165,7 @@ func (c *Client) ask(ctx context.Context, method, path string, doc any) (*answer
 
 // knock makes sure, once, that the admin API is there, before it is shown a token or asked to
 // change anything.
-func (c *Client) knock(ctx context.Context) error {
+func (c *connection) knock(ctx context.Context) error {
 	if c.known.Load() {
 		return nil
 	}
@@ -176,7 +179,7 @@ func (c *Client) knock(ctx context.Context) error {
 }
 
 // Ready asks whether the gateway is ready, and returns what it says. It shows no token.
-func (c *Client) Ready(ctx context.Context) (said string, ready bool, err error) {
+func Ready(ctx context.Context, c *Client) (said string, ready bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, knockTimeout)
 	defer cancel()
 	a, err := c.send(ctx, http.MethodGet, "/readyz", nil, http.NoBody)
@@ -188,7 +191,7 @@ func (c *Client) Ready(ctx context.Context) (said string, ready bool, err error)
 
 // send sends a request, and returns an answer of the admin API alone. Each answer is looked at:
 // another server may have taken the gateway's place.
-func (c *Client) send(ctx context.Context, method, path string, header http.Header, body io.Reader) (*answer, error) {
+func (c *connection) send(ctx context.Context, method, path string, header http.Header, body io.Reader) (*answer, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return nil, err

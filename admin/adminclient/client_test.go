@@ -160,7 +160,7 @@ func TestClient(t *testing.T) {
 			if !adminclient.Is(err, "forbidden") {
 				t.Errorf("an operator deletes: %v", err)
 			}
-			if said, ready, err := c.Ready(ctx); said != "ready" || !ready || err != nil {
+			if said, ready, err := adminclient.Ready(ctx, c); said != "ready" || !ready || err != nil {
 				t.Error(said, ready, err)
 			}
 			if _, _, err := c.Outbox(operate.MessageQuery{Dead: true}).Page(ctx, "", 0); !adminclient.Is(err, "no-outbox") {

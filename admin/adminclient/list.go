@@ -36,13 +36,13 @@ func (l List[T]) Page(ctx context.Context, cursor string, limit int) (rows []T, 
 	if limit > 0 {
 		q.Set("limit", strconv.Itoa(limit))
 	}
-	err = l.client.list(ctx, l.path+"?"+q.Encode(), l.name, &rows, &next)
+	err = list(ctx, l.client, l.path+"?"+q.Encode(), l.name, &rows, &next)
 	return rows, next, err
 }
 
 // list reads the list at a path, by its name, and the cursor of its next page, unless it has no
 // pages.
-func (c *Client) list(ctx context.Context, path, name string, rows any, next *string) error {
+func list(ctx context.Context, c *Client, path, name string, rows any, next *string) error {
 	var doc map[string]json.RawMessage
 	if err := c.Get(ctx, path, &doc); err != nil {
 		return err
