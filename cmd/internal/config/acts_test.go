@@ -2,6 +2,9 @@ package config
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -54,6 +57,51 @@ func TestEverySettingOfAPolicyActs(t *testing.T) {
 			t.Errorf("stethttp.Config.%s: a policy has to have a setting for it, by the tag is, or elsewhere lists it", path)
 		}
 	})
+}
+
+// A setting beside those of policies is read by some code of the program. A name that other types
+// have as well is not told apart.
+func TestEverySettingIsHeeded(t *testing.T) {
+	heeded := map[string]bool{}
+	for _, dir := range []string{".", "../dsn", "../layers", "../../stet"} {
+		files, err := filepath.Glob(dir + "/*.go")
+		if err != nil || len(files) < 3 {
+			t.Fatal(dir, err)
+		}
+		for _, name := range files {
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasSuffix(name, "_test.go") {
+				ast.Inspect(file, func(n ast.Node) bool {
+					if s, ok := n.(*ast.SelectorExpr); ok {
+						heeded[s.Sel.Name] = true
+					}
+					return true
+				})
+			}
+		}
+	}
+	instead := map[string]bool{} // of another setting, which the decoder sees to
+	eachField(func(_ reflect.Type, f reflect.StructField) { instead[f.Tag.Get("or")] = true })
+	policies := map[reflect.Type]bool{}
+	for f := range reflect.TypeFor[Policy]().Fields() {
+		policies[f.Type] = true
+	}
+	n := 0
+	eachField(func(typ reflect.Type, f reflect.StructField) {
+		_, later := f.Tag.Lookup("later")
+		if kindOf(f.Type) != setting || later || instead[f.Tag.Get("yaml")] || typ == reflect.TypeFor[Policy]() || policies[typ] || typ == reflect.TypeFor[jwt]() {
+			return
+		}
+		if n++; !heeded[f.Name] {
+			t.Errorf("%s.%s is read by no code: a setting is its field, and what heeds it", typ.Name(), f.Name)
+		}
+	})
+	if n < 60 {
+		t.Errorf("only %d settings", n)
+	}
 }
 
 // change gives a setting a value that it does not have.
