@@ -38,12 +38,12 @@ var casesCR = []Case{
 		}
 		c.Effects(1)
 	}},
-	{ID: "CR-03", Policy: "policy: {lease_s: 2}", Run: func(c *C) {
+	{ID: "CR-03", Policy: "policy: {lease_s: 4}", Run: func(c *C) {
 		owner := c.Begun("POST", "/fx/hang")
 		began := time.Now()
 		c.Until("three leases have passed", func() bool {
 			c.POST("/fx/hang").Problem("in-progress")
-			return time.Since(began) > 6100*time.Millisecond
+			return time.Since(began) > 12100*time.Millisecond
 		})
 		c.Release(1)
 		first := owner.Wait().First(201)
