@@ -27,6 +27,13 @@ func (d *delayed) held(again func() error) bool {
 	return d.hold
 }
 
+// kept returns the copies so far.
+func (d *delayed) kept() []func() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.copies
+}
+
 func (d *delayed) holds(on bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -79,7 +86,7 @@ func TestACopyOfAWriteThatWasGivenUpHasNoEffect(t *testing.T) { // A14, W2, I11
 					}
 				}
 				if c.landed {
-					if err := d.copies[0](); err != nil {
+					if err := d.kept()[0](); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -87,10 +94,7 @@ func TestACopyOfAWriteThatWasGivenUpHasNoEffect(t *testing.T) { // A14, W2, I11
 				if err := e.Drain(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				d.mu.Lock()
-				copies := d.copies
-				d.mu.Unlock()
-				for i, again := range copies {
+				for i, again := range d.kept() {
 					if err := again(); err == nil {
 						t.Errorf("copy %d took effect", i)
 					}

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/dunglas/httpsfv"
+	"github.com/stet-dev/stet/internal/names"
 	"github.com/stet-dev/stet/internal/tag"
 )
 
@@ -78,6 +79,19 @@ const (
 	// Opaque accepts the field value as sent, quotes included, without the whitespace around it.
 	Opaque
 )
+
+var syntaxWords = [...]string{Lenient: "lenient", SFString: "sf-string", Opaque: "opaque"}
+
+// String returns the word of the configuration file.
+func (s Syntax) String() string { return names.Of("Syntax", syntaxWords[:], s) }
+
+// MarshalText returns the word of [Syntax.String]. The error says that there is no such key syntax.
+func (s Syntax) MarshalText() ([]byte, error) { return names.Text("key syntax", syntaxWords[:], s) }
+
+// UnmarshalText accepts the words of [Syntax.String]: lenient, sf-string and opaque. The error lists them.
+func (s *Syntax) UnmarshalText(text []byte) error {
+	return names.Parse("key syntax", syntaxWords[:], text, s)
+}
 
 // KeyRule says which keys are accepted. The zero value is the lenient syntax and 1 to 255 bytes.
 type KeyRule struct {

@@ -43,14 +43,13 @@ var bodyModes = [...]string{BodyAuto: "auto", BodyJCS: "jcs", BodyRaw: "raw", Bo
 // String returns the mode's word in recipes and configuration.
 func (m BodyMode) String() string { return names.Of("BodyMode", bodyModes[:], m) }
 
-// UnmarshalText accepts the words of [BodyMode.String]: auto, jcs, raw and fields.
+// MarshalText returns the word of [BodyMode.String]. The error says that there is no such mode.
+func (m BodyMode) MarshalText() ([]byte, error) { return names.Text("body mode", bodyModes[:], m) }
+
+// UnmarshalText accepts the words of [BodyMode.String]: auto, jcs, raw and fields. The error lists
+// them.
 func (m *BodyMode) UnmarshalText(text []byte) error {
-	i := slices.Index(bodyModes[:], string(text))
-	if i < 0 {
-		return fmt.Errorf("stet: unknown body mode %q: it is one of %s", text, strings.Join(bodyModes[:], ", "))
-	}
-	*m = BodyMode(i)
-	return nil
+	return names.Parse("body mode", bodyModes[:], text, m)
 }
 
 // Recipe is how a fingerprint is made. The zero value, "3 auto", is right for most routes.

@@ -79,6 +79,19 @@ const (
 	LapseAtomic
 )
 
+var lapseWords = [...]string{LapseUnknown: "unknown", LapseResume: "resume", LapseReexecute: "reexecute", LapseAtomic: "atomic"}
+
+// String returns the word of the configuration file.
+func (r LapseRule) String() string { return names.Of("LapseRule", lapseWords[:], r) }
+
+// MarshalText returns the word of [LapseRule.String]. The error says that there is no such lapse rule.
+func (r LapseRule) MarshalText() ([]byte, error) { return names.Text("lapse rule", lapseWords[:], r) }
+
+// UnmarshalText accepts the words of [LapseRule.String]: unknown, resume, reexecute and atomic. The error lists them.
+func (r *LapseRule) UnmarshalText(text []byte) error {
+	return names.Parse("lapse rule", lapseWords[:], text, r)
+}
+
 // Valid reports whether r is a rule that this version knows.
 func (r LapseRule) Valid() bool { return r <= LapseAtomic }
 

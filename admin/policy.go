@@ -103,14 +103,14 @@ func (v *visit) Policy(context.Context) (PolicyDoc, error) {
 func publish(r *Route) routeDoc {
 	c := &r.Config
 	d := routeDoc{
-		Route: c.Route, Match: r.Match, Mode: modes[c.Mode], EnabledMethods: c.EnabledMethods,
-		Key: keyDoc{c.KeyHeader, syntaxes[c.Key.Syntax], max(c.Key.MinLen, 1),
+		Route: c.Route, Match: r.Match, Mode: c.Mode.String(), EnabledMethods: c.EnabledMethods,
+		Key: keyDoc{c.KeyHeader, c.Key.Syntax.String(), max(c.Key.MinLen, 1),
 			cmp.Or(c.Key.MaxLen, stet.DefaultMaxKeyLen), ""},
 		TTL: ttlDoc{c.Policy.Retain.Seconds(), c.MinTTL.Seconds(), c.MaxTTL.Seconds(),
 			"completion", "execute", 0},
 		Fingerprint: fingerprintDoc{c.Fingerprint.String(), c.Fingerprint.Body.String(), c.Fingerprint.Fields, c.Fingerprint.Exclude, c.Fingerprint.ExcludeFields, c.Fingerprint.Headers, c.Fingerprint.Host, c.Fingerprint.Decode},
-		Statuses:    statuses(c), NoStoreStatus: c.NoStoreStatus, WaitPolicy: waiting[c.Waiting],
-		OnLeaseExpiry: lapsing[c.Policy.OnLapse], On5xx: failing[c.On5xx], StatusOutcome: outcomes(c.StatusOutcome), TrustHeader: c.TrustHeader, OnPanic: panicking[c.OnPanic], FailMode: "closed",
+		Statuses:    statuses(c), NoStoreStatus: c.NoStoreStatus, WaitPolicy: c.Waiting.String(),
+		OnLeaseExpiry: c.Policy.OnLapse.String(), On5xx: c.On5xx.String(), StatusOutcome: outcomes(c.StatusOutcome), TrustHeader: c.TrustHeader, OnPanic: c.OnPanic.String(), FailMode: "closed",
 		RetryAfterMax: c.RetryAfterMax.Seconds(), MaxRequestAge: c.MaxRequestAge.Seconds(),
 		MaxBody: c.MaxBody, MaxResponse: c.MaxResponse, Problems: c.ProblemBase,
 	}
@@ -135,17 +135,8 @@ func publish(r *Route) routeDoc {
 	return d
 }
 
-var (
-	modes = [...]string{stethttp.ModeByMethod: "by-method", stethttp.ModeOff: "off", stethttp.ModeShadow: "shadow",
-		stethttp.ModeOptional: "optional", stethttp.ModeRequired: "required"}
-	syntaxes = [...]string{stet.Lenient: "lenient", stet.SFString: "sf-string", stet.Opaque: "opaque"}
-	waiting  = [...]string{stethttp.NoWait: "no-wait", stethttp.Wait: "wait", stethttp.Accepted: "accepted"}
-	lapsing  = [...]string{stet.LapseUnknown: "unknown", stet.LapseResume: "resume", stet.LapseReexecute: "reexecute",
-		stet.LapseAtomic: "atomic"} // the last one is for handlers in Go, and no word of the file
-	failing   = [...]string{stethttp.ReplayFailure: "replay", stethttp.ReleaseFailure: "release", stethttp.UnknownFailure: "unknown"}
-	meaning   = map[stet.State]string{stet.Completed: "completed", stet.Unknown: "unknown", stet.Retryable: "not-executed"}
-	panicking = [...]string{stethttp.PanicUnknown: "unknown", stethttp.PanicRelease: "release", stethttp.PanicReplay: "replay"}
-)
+// meaning has the words of what a status means.
+var meaning = map[stet.State]string{stet.Completed: "completed", stet.Unknown: "unknown", stet.Retryable: "not-executed"}
 
 // outcomes are the words of the configuration file for what statuses mean.
 func outcomes(states map[int]stet.State) map[int]string {

@@ -145,7 +145,7 @@ func (v *visit) Routes(ctx context.Context) (RouteList, error) {
 				f = counted[i]
 				counted = slices.Delete(counted, i, i+1)
 			}
-			f.Route, f.Match, f.Mode = r.Config.Route, r.Match, modes[r.Config.Mode]
+			f.Route, f.Match, f.Mode = r.Config.Route, r.Match, r.Config.Mode.String()
 			if f.Results == nil {
 				f.Results = operate.Results{}
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/stet-dev/stet/internal/door"
 	"github.com/stet-dev/stet/internal/fill"
 	"github.com/stet-dev/stet/internal/framing"
+	"github.com/stet-dev/stet/internal/names"
 )
 
 // Config says how the requests of one route, or of a whole API, are guarded. Its zero value is
@@ -114,6 +115,17 @@ const (
 	ModeRequired             // keys are required on EnabledMethods
 )
 
+var modeWords = [...]string{ModeByMethod: "by-method", ModeOff: "off", ModeShadow: "shadow", ModeOptional: "optional", ModeRequired: "required"}
+
+// String returns the word of the configuration file.
+func (m Mode) String() string { return names.Of("Mode", modeWords[:], m) }
+
+// MarshalText returns the word of [Mode.String]. The error says that there is no such mode.
+func (m Mode) MarshalText() ([]byte, error) { return names.Text("mode", modeWords[:], m) }
+
+// UnmarshalText accepts the words of [Mode.String]: by-method, off, shadow, optional and required. The error lists them.
+func (m *Mode) UnmarshalText(text []byte) error { return names.Parse("mode", modeWords[:], text, m) }
+
 // enforces reports whether a layer in this mode refuses anything.
 func (m Mode) enforces() bool { return m != ModeOff && m != ModeShadow }
 
@@ -126,6 +138,19 @@ const (
 	Accepted                // 202 at once
 )
 
+var waitingWords = [...]string{NoWait: "no-wait", Wait: "wait", Accepted: "accepted"}
+
+// String returns the word of the configuration file.
+func (w Waiting) String() string { return names.Of("Waiting", waitingWords[:], w) }
+
+// MarshalText returns the word of [Waiting.String]. The error says that there is no such wait policy.
+func (w Waiting) MarshalText() ([]byte, error) { return names.Text("wait policy", waitingWords[:], w) }
+
+// UnmarshalText accepts the words of [Waiting.String]: no-wait, wait and accepted. The error lists them.
+func (w *Waiting) UnmarshalText(text []byte) error {
+	return names.Parse("wait policy", waitingWords[:], text, w)
+}
+
 // On5xx says what a status of 500 or above means if the handler made no statement of its own.
 type On5xx uint8
 
@@ -134,6 +159,19 @@ const (
 	ReleaseFailure              // nothing happened, and a retry runs
 	UnknownFailure              // the outcome is unknown
 )
+
+var on5xxWords = [...]string{ReplayFailure: "replay", ReleaseFailure: "release", UnknownFailure: "unknown"}
+
+// String returns the word of the configuration file.
+func (o On5xx) String() string { return names.Of("On5xx", on5xxWords[:], o) }
+
+// MarshalText returns the word of [On5xx.String]. The error says that there is no such meaning of a 5xx.
+func (o On5xx) MarshalText() ([]byte, error) { return names.Text("meaning of a 5xx", on5xxWords[:], o) }
+
+// UnmarshalText accepts the words of [On5xx.String]: replay, release and unknown. The error lists them.
+func (o *On5xx) UnmarshalText(text []byte) error {
+	return names.Parse("meaning of a 5xx", on5xxWords[:], text, o)
+}
 
 // OnPanic says what a panic of the handler means for the record. The panic always goes on.
 type OnPanic uint8
@@ -144,6 +182,21 @@ const (
 	PanicReplay                 // the result is a 500, and is replayed
 )
 
+var onPanicWords = [...]string{PanicUnknown: "unknown", PanicRelease: "release", PanicReplay: "replay"}
+
+// String returns the word of the configuration file.
+func (o OnPanic) String() string { return names.Of("OnPanic", onPanicWords[:], o) }
+
+// MarshalText returns the word of [OnPanic.String]. The error says that there is no such meaning of a panic.
+func (o OnPanic) MarshalText() ([]byte, error) {
+	return names.Text("meaning of a panic", onPanicWords[:], o)
+}
+
+// UnmarshalText accepts the words of [OnPanic.String]: unknown, release and replay. The error lists them.
+func (o *OnPanic) UnmarshalText(text []byte) error {
+	return names.Parse("meaning of a panic", onPanicWords[:], text, o)
+}
+
 // OnOversize says what is kept of a response over MaxResponse or MaxHeader.
 type OnOversize uint8
 
@@ -151,6 +204,21 @@ const (
 	Tombstone OnOversize = iota // only that the request is done; retries get result-not-retained
 	OmitBody                    // status and headers; replays have no body and say so
 )
+
+var onOversizeWords = [...]string{Tombstone: "tombstone", OmitBody: "omit-body"}
+
+// String returns the word of the configuration file.
+func (o OnOversize) String() string { return names.Of("OnOversize", onOversizeWords[:], o) }
+
+// MarshalText returns the word of [OnOversize.String]. The error says that there is no such rest of a large response.
+func (o OnOversize) MarshalText() ([]byte, error) {
+	return names.Text("rest of a large response", onOversizeWords[:], o)
+}
+
+// UnmarshalText accepts the words of [OnOversize.String]: tombstone and omit-body. The error lists them.
+func (o *OnOversize) UnmarshalText(text []byte) error {
+	return names.Parse("rest of a large response", onOversizeWords[:], text, o)
+}
 
 // ReplayConfig shapes replays.
 type ReplayConfig struct {
@@ -169,6 +237,21 @@ const (
 	ReplayOnly                  // Idempotent-Replay
 	NoMarkers
 )
+
+var markersWords = [...]string{BothMarkers: "both", ReplayedOnly: "replayed", ReplayOnly: "replay", NoMarkers: "none"}
+
+// String returns the word of the configuration file.
+func (m Markers) String() string { return names.Of("Markers", markersWords[:], m) }
+
+// MarshalText returns the word of [Markers.String]. The error says that there is no such choice of markers.
+func (m Markers) MarshalText() ([]byte, error) {
+	return names.Text("choice of markers", markersWords[:], m)
+}
+
+// UnmarshalText accepts the words of [Markers.String]: both, replayed, replay and none. The error lists them.
+func (m *Markers) UnmarshalText(text []byte) error {
+	return names.Parse("choice of markers", markersWords[:], text, m)
+}
 
 // ErrorStyle is the form of the layer's own answers.
 type ErrorStyle uint8

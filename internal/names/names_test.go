@@ -13,3 +13,31 @@ func TestOf(t *testing.T) {
 		}
 	}
 }
+
+type colour uint8
+
+// What has a name is read as it is written, and nothing else is.
+func TestNames(t *testing.T) {
+	words := []string{"red", "green"}
+	for v, word := range words {
+		text, err := names.Text("colour", words, colour(v))
+		var got colour = 7
+		if err == nil {
+			err = names.Parse("colour", words, text, &got)
+		}
+		if err != nil || string(text) != word || got != colour(v) || names.Of("Colour", words, got) != word {
+			t.Errorf("%d: %q, %d, %v", v, text, got, err)
+		}
+	}
+	var kept colour = 1
+	if err := names.Parse("colour", words, []byte("blue"), &kept); err == nil || kept != 1 ||
+		err.Error() != `stet: unknown colour "blue": it is one of red, green` {
+		t.Errorf("%d, %v", kept, err)
+	}
+	if text, err := names.Text("colour", words, colour(2)); err == nil || text != nil || err.Error() != "stet: value(2) is no colour" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if got := names.Of("Colour", words, colour(2)); got != "Colour(2)" {
+		t.Error(got)
+	}
+}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stet-dev/stet/stethttp"
 )
 
 // elsewhere are the fields of a guard that are no settings of a policy: the gateway sets them from
@@ -57,6 +60,49 @@ func TestEverySettingOfAPolicyActs(t *testing.T) {
 			t.Errorf("stethttp.Config.%s: a policy has to have a setting for it, by the tag is, or elsewhere lists it", path)
 		}
 	})
+}
+
+// The words of a setting are those of its counterpart's type: none is forgotten, and none stands for
+// another constant because of where it stands.
+func TestWordsAreThoseOfTheTypes(t *testing.T) { // Y21
+	var p Policy
+	var c stethttp.Config
+	n := 0
+	p.beside(&c, func(f field, other reflect.Value) {
+		words := f.enum()
+		switch {
+		case words == nil || f.Kind() == reflect.Map:
+			return
+		case other.Kind() == reflect.Bool:
+			if word := f.wordForTrue(); len(words) != 2 || words[1] != word {
+				t.Errorf("%q stands for true, of %q", word, words)
+			}
+			return
+		}
+		var known []string
+		for v := range uint64(256) {
+			is := reflect.New(other.Type())
+			is.Elem().SetUint(v)
+			text, err := is.Interface().(encoding.TextMarshaler).MarshalText()
+			if err != nil {
+				break
+			}
+			again := reflect.New(other.Type())
+			if err := again.Interface().(encoding.TextUnmarshaler).UnmarshalText(text); err != nil || again.Elem().Uint() != v {
+				t.Errorf("%s %d is %s, which is %d: %v", other.Type(), v, text, again.Elem().Uint(), err)
+			}
+			if string(text) != "atomic" { // for handlers in Go
+				known = append(known, string(text))
+			}
+		}
+		slices.Sort(known)
+		if n++; !slices.Equal(known, slices.Sorted(slices.Values(words))) {
+			t.Errorf("the file has %q, and %s has %q", words, other.Type(), known)
+		}
+	})
+	if n < 7 {
+		t.Errorf("only %d settings", n)
+	}
 }
 
 // A setting beside those of policies is read by some code of the program. A name that other types

@@ -1,24 +1,20 @@
 package config
 
 import (
+	"encoding"
 	"fmt"
 	"net/netip"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/stethttp"
 )
 
-// routeModes are the words of a route's mode, in the order of the constants of stethttp. None
-// stands for the first.
-var routeModes = append([]string{""}, field{tag: reflect.TypeFor[Route]().Field(1).Tag}.enum()...)
-
 // beside calls f with each setting that has a counterpart in c, by the tag is, and with that. The
-// words of a setting have the order of the constants of the counterpart's type; of two words, the
-// second stands for true.
+// words of a setting are those of the counterpart's type; of a bool, the tag names the word for
+// true.
 func (p *Policy) beside(c *stethttp.Config, f func(setting field, other reflect.Value)) {
 	settings(reflect.ValueOf(p).Elem(), "", func(s field, _ string, _ reflect.Value) {
 		path, ok := s.tag.Lookup("is")
@@ -26,6 +22,7 @@ func (p *Policy) beside(c *stethttp.Config, f func(setting field, other reflect.
 			return
 		}
 		other := reflect.ValueOf(c).Elem()
+		path, _, _ = strings.Cut(path, "=")
 		for name := range strings.SplitSeq(path, ".") {
 			other = other.FieldByName(name)
 		}
@@ -40,10 +37,15 @@ func (f field) putInto(other reflect.Value) {
 	case words == nil:
 		other.Set(f.Convert(other.Type()))
 	case other.Kind() == reflect.Bool:
-		other.SetBool(f.String() == words[1])
+		other.SetBool(f.String() == f.wordForTrue())
 	default:
-		other.SetUint(uint64(slices.Index(words, f.String())))
+		must(other.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(f.String())))
 	}
+}
+
+func (f field) wordForTrue() string {
+	_, word, _ := strings.Cut(f.tag.Get("is"), "=")
+	return word
 }
 
 func (f field) takeFrom(other reflect.Value) {
@@ -53,9 +55,9 @@ func (f field) takeFrom(other reflect.Value) {
 	case words == nil:
 		f.Set(other.Convert(f.Type()))
 	case other.Kind() == reflect.Bool:
-		f.SetString(words[1])
+		f.SetString(f.wordForTrue())
 	default:
-		f.SetString(words[other.Uint()])
+		f.SetString(other.Interface().(fmt.Stringer).String())
 	}
 }
 
@@ -151,7 +153,9 @@ func (c *Config) RouteHTTP(i int, limits *stethttp.Limits) stethttp.Config {
 	r := &c.Routes[i]
 	h := c.complete(r.Policy.HTTP(), limits)
 	h.Route = r.Match
-	h.Mode = stethttp.Mode(slices.Index(routeModes, r.Mode))
+	if r.Mode != "" {
+		must(h.Mode.UnmarshalText([]byte(r.Mode)))
+	}
 	return h
 }
 

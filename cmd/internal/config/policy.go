@@ -5,12 +5,12 @@ type Policy struct {
 	Profile         string   `yaml:"profile" default:"default" enum:"default|ietf|stripe|stripe-v2|seed-strict|gateway-compat" doc:"a published dialect; every setting below overrides it" reload:"live"`
 	EnabledMethods  []string `yaml:"enabled_methods" is:"EnabledMethods" dialect:"" default:"POST,PUT,PATCH,DELETE" doc:"methods that are guarded; other methods always pass" reload:"live"`
 	RequiredMethods []string `yaml:"required_methods" is:"RequiredMethods" dialect:"" default:"POST,PATCH" doc:"methods that need a key; a request without one gets 400 missing-key" reload:"live"`
-	MethodOverride  string   `yaml:"method_override" is:"RefuseOverride" dialect:"" default:"ignore" enum:"ignore|refuse" doc:"what to do with X-HTTP-Method-Override, X-Original-URL and the like where they name another enabled method or another target" reload:"live"`
+	MethodOverride  string   `yaml:"method_override" is:"RefuseOverride=refuse" dialect:"" default:"ignore" enum:"ignore|refuse" doc:"what to do with X-HTTP-Method-Override, X-Original-URL and the like where they name another enabled method or another target" reload:"live"`
 
 	DefaultTTL Seconds `yaml:"default_ttl_s" is:"Policy.Retain" dialect:"" default:"86400" min:"0.001" doc:"how long a result is kept and replayed" reload:"live"`
 	MinTTL     Seconds `yaml:"min_ttl_s" is:"MinTTL" dialect:"" default:"3600" min:"0.001" doc:"minimum for the client's Idempotency-TTL" reload:"live"`
 	MaxTTL     Seconds `yaml:"max_ttl_s" is:"MaxTTL" dialect:"" default:"2592000" min:"0.001" doc:"maximum for it" reload:"live"`
-	TTLFrom    string  `yaml:"ttl_from" is:"Policy.FromCreation" dialect:"" default:"completion" enum:"completion|creation" doc:"instant that the retention counts from" reload:"live"`
+	TTLFrom    string  `yaml:"ttl_from" is:"Policy.FromCreation=creation" dialect:"" default:"completion" enum:"completion|creation" doc:"instant that the retention counts from" reload:"live"`
 
 	WaitPolicy       string  `yaml:"wait_policy" is:"Waiting" dialect:"" default:"no-wait" enum:"no-wait|wait|accepted" doc:"what a duplicate of a running request gets: 409 at once, the first answer, or 202 at once" reload:"live"`
 	WaitTimeout      Seconds `yaml:"wait_timeout_s" is:"WaitTimeout" dialect:"" default:"30" min:"0.001" doc:"maximum time that a duplicate waits, then 409" reload:"live"`
@@ -26,8 +26,8 @@ type Policy struct {
 	OnOversize        string         `yaml:"on_oversize" is:"OnOversize" dialect:"" default:"tombstone" enum:"tombstone|omit-body" doc:"what is kept of a response that exceeds the limits" reload:"live"`
 	OnExpired         string         `yaml:"on_expired" dialect:"" default:"execute" enum:"execute|reject" doc:"what a retry after the retention gets; reject keeps expired records for keep_expired_s" reload:"live"`
 	KeepExpired       Seconds        `yaml:"keep_expired_s" is:"Policy.KeepExpired" dialect:"" default:"2592000" min:"0.001" doc:"how long expired records are kept with on_expired: reject" reload:"live"`
-	OnCompleteFailure string         `yaml:"on_complete_failure" is:"Withhold" dialect:"" default:"answer" enum:"answer|withhold" doc:"whether the client gets a result that cannot be stored" reload:"live"`
-	FailMode          string         `yaml:"fail_mode" is:"FailOpen" dialect:"" default:"closed" enum:"closed|open" doc:"open executes without protection when the store does not answer, and says so in the answer" reload:"live"`
+	OnCompleteFailure string         `yaml:"on_complete_failure" is:"Withhold=withhold" dialect:"" default:"answer" enum:"answer|withhold" doc:"whether the client gets a result that cannot be stored" reload:"live"`
+	FailMode          string         `yaml:"fail_mode" is:"FailOpen=open" dialect:"" default:"closed" enum:"closed|open" doc:"open executes without protection when the store does not answer, and says so in the answer" reload:"live"`
 
 	MaxBodyBytes     int64   `yaml:"max_body_bytes" is:"MaxBody" dialect:"" default:"1048576" min:"1" doc:"maximum size of a guarded request's body; a larger one gets 413" unit:"bytes" reload:"live"`
 	MaxResponseBytes int64   `yaml:"max_response_bytes" is:"MaxResponse" dialect:"" default:"1048576" min:"1" doc:"maximum size of a response body that is stored" unit:"bytes" reload:"live"`
