@@ -25,6 +25,7 @@ import (
 	"github.com/stet-dev/stet/maintenance"
 	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/operate/fleet"
+	"github.com/stet-dev/stet/outbox"
 	"github.com/stet-dev/stet/reconcile"
 	"github.com/stet-dev/stet/stethttp"
 )
@@ -105,7 +106,7 @@ func (a *app) inherit(ctx context.Context) {
 
 // build makes the engine.
 func (a *app) build(pepper []byte) (err error) {
-	a.board = fleet.New(fleet.Config{Version: versionText(), Measure: a.measure, Measured: a.metrics.Measured,
+	a.board = fleet.New(fleet.Config{Version: versionText(), Measures: a.measures(), Measured: a.metrics.Measured,
 		Draining: func() bool { return a.server != nil && a.server.Draining() }})
 	var log *observe.Log // names records as the engine does, which is quiet until there is one
 	a.engine, err = stet.New(a.store.Store, stet.Config{StoreTimeout: a.conf.Store.Timeout.Duration(), Pepper: pepper,
@@ -126,12 +127,14 @@ func (a *app) build(pepper []byte) (err error) {
 	return nil
 }
 
-// measure returns the figures of the store as a whole.
-func (a *app) measure(ctx context.Context) map[string]float64 {
-	if box := desk(a.store, a.engine); box != nil {
-		return observe.Measure(ctx, a.engine.Operator(), box.Counts)
+// measures return the figures of the store as a whole.
+func (a *app) measures() []fleet.Measure {
+	if desk(a.store, nil) == nil {
+		return observe.Measures(nil)
 	}
-	return observe.Measure(ctx, a.engine.Operator(), nil)
+	return observe.Measures(func(ctx context.Context, e *stet.Engine) (map[outbox.State]int64, error) {
+		return desk(a.store, e).Counts(ctx)
+	})
 }
 
 // announce tells metrics and /policy.json which routes there are.

@@ -18,8 +18,7 @@
 // A process takes the first of 64 records whose lease is over, or that is not there, and keeps it
 // until it ends. A process that finds none counts for itself, knows the others, and says that they
 // do not know of it. One that does not write for 25 s is gone. The record of a process that has
-// ended, or is gone, is told for a day, or until another process takes it, 40 s after the last
-// write at the earliest.
+// ended, or is gone, is told for a day, or until another process takes it.
 //
 // A record holds 64 KiB at most; one from which something was left out says so. Its instants are
 // those of its process: a reader moves them by how far the store's stamp of the write is from the
@@ -46,14 +45,18 @@ type Config struct {
 	Version string
 	// Draining reports that the process is about to end; nil means never.
 	Draining func() bool
-	// Measure returns figures of the store as a whole by their names, such as how many records it
-	// has, without those that could not be read. One process calls it, about every 10 s, and at most
-	// for a twentieth of the time. nil means that the process leaves it to others.
-	Measure func(context.Context) map[string]float64
-	// Measured is told what Measure returned last, in this process or in another one, each time that
-	// may have changed; nil says that it is not known. It may be nil.
+	// Measures return figures of the store as a whole, such as how many records it has. One process
+	// of all calls them, each about every
+	// 10 s, and at most for a twentieth of the time, so that one that takes long delays no other.
+	// Without any, the process leaves it to others.
+	Measures []Measure
+	// Measured is told what all of them returned last, in this process or in another one, each time
+	// that may have changed; nil says that it is not known. It may be nil.
 	Measured func(map[string]float64)
 }
+
+// Measure returns figures of the store of e by their names, without those that it does not answer.
+type Measure func(ctx context.Context, e *stet.Engine) map[string]float64
 
 // Results are the words that an answer counts as. Each request has exactly one.
 var Results = []string{"new", "retry", "replay", "conflict", "in_progress", "unknown", "missing_key", "invalid_key",

@@ -374,10 +374,10 @@ func TestOneMeasures(t *testing.T) { // Y11
 		for i := range all {
 			ways[i] = &cut{Store: store}
 			all[i] = start(t, ways[i], fmt.Sprintf("gw-%d:1", i), fleet.Config{
-				Measure: func(context.Context) map[string]float64 {
+				Measures: []fleet.Measure{func(context.Context, *stet.Engine) map[string]float64 {
 					measured[i].Add(1)
 					return map[string]float64{"keys": float64(100 * i)}
-				},
+				}},
 				Measured: func(values map[string]float64) { mu.Lock(); defer mu.Unlock(); found[i] = values }})
 			time.Sleep(15 * time.Second)
 		}
@@ -409,6 +409,34 @@ func TestOneMeasures(t *testing.T) { // Y11
 		all[1].end()
 		time.Sleep(time.Minute)
 		check("another has ended", 2, "[map[] map[keys:100] map[keys:200]]")
+	})
+}
+
+// A measure that takes long delays no other, and is made for a twentieth of the time.
+func TestASlowMeasure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var found map[string]float64
+		var quick, slow atomic.Int64
+		start(t, memstore.New(memstore.Config{}), "gw-1:1", fleet.Config{Measures: []fleet.Measure{
+			func(context.Context, *stet.Engine) map[string]float64 {
+				return map[string]float64{"quick": float64(quick.Add(1))}
+			},
+			func(context.Context, *stet.Engine) map[string]float64 {
+				time.Sleep(30 * time.Second)
+				return map[string]float64{"slow": float64(slow.Add(1))}
+			}}, Measured: func(values map[string]float64) { mu.Lock(); defer mu.Unlock(); found = values }})
+		for minute := range 25 {
+			time.Sleep(time.Minute)
+			mu.Lock()
+			if n := found["quick"]; n < float64(5*(minute+1)) || found["slow"] == 0 {
+				t.Errorf("after %d minutes: %v", minute+1, found)
+			}
+			mu.Unlock()
+		}
+		if n := slow.Load(); n < 2 || n > 3 {
+			t.Errorf("the slow one is made %d times in 25 minutes", n)
+		}
 	})
 }
 

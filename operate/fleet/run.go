@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -13,13 +14,12 @@ import (
 
 // Bounds of what is published.
 const (
-	slots   = 64                   // processes that can publish
-	every   = 10 * time.Second     // how often each does
-	missing = 5 * every / 2        // after which one that does not is gone
-	lease   = 4 * every            // after which its record is free; the engine would renew it after a third
-	told    = 24 * time.Hour       // for how long a process that has ended, or is gone, is told of
-	retain  = 365 * 24 * time.Hour // for which its record stays, so that the slots in use have no gap
-	maxGap  = 3                    // slots in a row without a record, after which none is looked for
+	slots  = 64                   // processes that can publish
+	every  = 10 * time.Second     // how often each does
+	lease  = 5 * every / 2        // after which one that does not is gone, and its record is free
+	told   = 24 * time.Hour       // for how long a process that has ended, or is gone, is told of
+	retain = 365 * 24 * time.Hour // for which its record stays, so that the slots in use have no gap
+	maxGap = 3                    // slots in a row without a record, after which none is looked for
 )
 
 // slot is the id of a record. The ids are known beforehand, because many stores find the records of
@@ -37,8 +37,9 @@ type place struct {
 	mu        sync.Mutex
 	slot      int // of its record; meaningless without a name
 	name      string
-	unheard   bool // the last write failed, or there was no slot
-	measured  map[string]float64
+	unheard   bool                 // the last write failed, or there was no slot
+	elsewhere bool                 // another process measures
+	measured  []map[string]float64 // by this one, by the parts of the figures
 	perSecond float64
 	beat      time.Time // the last write, and the requests until then
 	requests  int
@@ -96,7 +97,7 @@ func (b *Board) heartbeat(state string) record {
 		p.perSecond = float64(n-p.requests) / passed.Seconds()
 	}
 	p.beat, p.requests = r.At, n
-	r.PerSecond, r.Measured = p.perSecond, p.measured
+	r.PerSecond, r.Measured = p.perSecond, p.allMeasured()
 	return r
 }
 
@@ -144,7 +145,7 @@ func (p *peer) state() string {
 	switch {
 	case p.head.State != stet.Running, p.record.State == ended:
 		return ended
-	case p.head.Over(), p.head.AsOf.Sub(p.head.UpdatedAt) > missing:
+	case p.head.Over():
 		return gone
 	case p.record.State == "": // it has only just begun
 		return ready
@@ -187,27 +188,67 @@ func readPeers(ctx context.Context, e *stet.Engine) (all []peer, err error) {
 
 // keepMeasured has the figures of the store measured, or heard from another process, until ctx ends.
 func (b *Board) keepMeasured(ctx context.Context, e *stet.Engine) {
-	if b.conf.Measure == nil && b.conf.Measured == nil {
+	if len(b.conf.Measures) == 0 && b.conf.Measured == nil {
 		return
 	}
-	for {
-		began := time.Now()
+	var measuring sync.WaitGroup
+	defer measuring.Wait()
+	for first := true; ; first = false {
 		values, elsewhere := b.hearMeasured(ctx, e)
-		if !elsewhere && b.conf.Measure != nil {
-			values = b.conf.Measure(ctx)
-		}
 		b.place.mu.Lock()
-		if b.place.measured = values; elsewhere {
-			b.place.measured = nil
+		if b.place.elsewhere = elsewhere; elsewhere || first {
+			b.place.measured = make([]map[string]float64, len(b.conf.Measures))
 		}
 		b.place.mu.Unlock()
-		if b.conf.Measured != nil {
+		if elsewhere && b.conf.Measured != nil {
 			b.conf.Measured(values)
+		}
+		for i, measure := range b.conf.Measures {
+			if first {
+				measuring.Go(func() { b.keepMeasuring(ctx, i, measure, e) })
+			}
+		}
+		if !rest.For(ctx, rest.Spread(every)) {
+			return
+		}
+	}
+}
+
+// keepMeasuring measures one part of the figures while no other process does.
+func (b *Board) keepMeasuring(ctx context.Context, i int, measure Measure, e *stet.Engine) {
+	for p := &b.place; ; {
+		p.mu.Lock()
+		mine := !p.elsewhere
+		p.mu.Unlock()
+		began := time.Now()
+		if mine {
+			values := measure(ctx, e)
+			p.mu.Lock()
+			mine = !p.elsewhere // still
+			if mine {
+				p.measured[i] = values
+				values = p.allMeasured()
+			}
+			p.mu.Unlock()
+			if mine && b.conf.Measured != nil {
+				b.conf.Measured(values)
+			}
 		}
 		if !rest.For(ctx, max(rest.Spread(every), 20*time.Since(began))) {
 			return
 		}
 	}
+}
+
+// allMeasured are all parts together; nil: none is known. The caller holds the lock.
+func (p *place) allMeasured() (all map[string]float64) {
+	for _, part := range p.measured {
+		if part != nil && all == nil {
+			all = map[string]float64{}
+		}
+		maps.Copy(all, part)
+	}
+	return all
 }
 
 // hearMeasured returns what a process in an earlier slot has measured, and whether there is one that

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/operate/fleet"
 	"github.com/stet-dev/stet/outbox"
 	"github.com/stet-dev/stet/reconcile"
 )
@@ -16,8 +17,8 @@ const (
 	openDoubles = 100               // double effects
 )
 
-// Store is asked for the figures of the store as a whole. A [stet.Operator] is one.
-type Store interface {
+// store is asked for its figures. A [stet.Operator] is one.
+type store interface {
 	Count(context.Context, stet.Query) (int, error)
 	List(context.Context, stet.Query) ([]stet.Head, string, error)
 	DoubleEffects(ctx context.Context, limit int) ([]stet.Change, error)
@@ -44,9 +45,26 @@ var states = map[string]stet.Query{
 	"expired":   {States: []stet.State{stet.Expired}},
 }
 
-// Measure returns the figures of a store, without those that it does not answer. messages is
-// [outbox.Desk.Counts], or nil. It is fit for [fleet.Config].Measure.
-func Measure(ctx context.Context, s Store, messages func(context.Context) (map[outbox.State]int64, error)) map[string]float64 {
+// Measures return the figures of a store. messages is [outbox.Desk.Counts], or nil. They are fit for
+// [fleet.Config].Measures.
+func Measures(messages func(context.Context, *stet.Engine) (map[outbox.State]int64, error)) []fleet.Measure {
+	all := []fleet.Measure{
+		func(ctx context.Context, e *stet.Engine) map[string]float64 { return countKeys(ctx, e.Operator()) },
+		func(ctx context.Context, e *stet.Engine) map[string]float64 { return measureDoubt(ctx, e.Operator()) },
+	}
+	if messages != nil {
+		all = append(all, func(ctx context.Context, e *stet.Engine) map[string]float64 {
+			n, err := messages(ctx, e)
+			if err != nil {
+				return map[string]float64{}
+			}
+			return map[string]float64{deadMessages: float64(n[outbox.Dead] + n[outbox.Unknown])}
+		})
+	}
+	return all
+}
+
+func countKeys(ctx context.Context, s store) map[string]float64 {
 	all := map[string]float64{}
 	for name, q := range states {
 		q.Limit = countLimit
@@ -54,23 +72,23 @@ func Measure(ctx context.Context, s Store, messages func(context.Context) (map[o
 			all[keysOf+name] = float64(n)
 		}
 	}
+	return all
+}
+
+func measureDoubt(ctx context.Context, s store) map[string]float64 {
+	all := map[string]float64{}
 	if unknown, age, err := tallyUnknown(ctx, s); err == nil {
 		all[oldestAge], all[snoozedKeys], all[deadKeys] = age.Seconds(), float64(unknown.Snoozed), float64(unknown.Dead)
 	}
 	if open, err := s.DoubleEffects(ctx, openDoubles); err == nil {
 		all[doubles] = float64(len(open))
 	}
-	if messages != nil {
-		if n, err := messages(ctx); err == nil {
-			all[deadMessages] = float64(n[outbox.Dead] + n[outbox.Unknown])
-		}
-	}
 	return all
 }
 
 // tallyUnknown counts the oldest unknown records, and says for how long the first of those that are
 // waiting is unknown.
-func tallyUnknown(ctx context.Context, s Store) (all reconcile.Tally, age time.Duration, err error) {
+func tallyUnknown(ctx context.Context, s store) (all reconcile.Tally, age time.Duration, err error) {
 	q := stet.Query{States: []stet.State{stet.Unknown}, Limit: stet.MaxLimit, Oldest: true}
 	for range watched / stet.MaxLimit {
 		heads, next, err := s.List(ctx, q)

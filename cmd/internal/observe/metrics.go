@@ -42,7 +42,7 @@ type Metrics struct {
 	oldest, snoozed, breaker                    *prometheus.GaugeVec // each of one series or none
 	open                                        *prometheus.GaugeVec // likewise
 	faults                                      map[StoreFault]*prometheus.GaugeVec
-	measured                                    map[string]gauge   // by the names of [Measure]
+	measured                                    map[string]gauge   // by the names of [Measures]
 	calls, failures                             prometheus.Summary // of the store, for [Metrics.StoreCalls]: not registered
 
 	routes   atomic.Pointer[map[string][]prometheus.Counter] // by route, in the order of Results

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http/httptest"
 	"os"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/operate/fleet"
 	"github.com/stet-dev/stet/outbox"
 )
 
@@ -298,7 +300,7 @@ func (f *fakeStore) DoubleEffects(_ context.Context, limit int) ([]stet.Change, 
 	return make([]stet.Change, min(2, limit)), nil
 }
 
-func (f *fakeStore) messages(context.Context) (map[outbox.State]int64, error) {
+func (f *fakeStore) messages(context.Context, *stet.Engine) (map[outbox.State]int64, error) {
 	if f.fails["messages"] {
 		return nil, stet.ErrUnsupported
 	}
@@ -308,6 +310,14 @@ func (f *fakeStore) messages(context.Context) (map[outbox.State]int64, error) {
 // What is measured of the store is shown, and what it does not answer is absent, which is not 0.
 func TestMeasured(t *testing.T) { // Y18, K03
 	m, f := NewMetrics("test"), &fakeStore{fails: map[string]bool{}}
+	measured := func(measures []fleet.Measure) map[string]float64 {
+		all := countKeys(t.Context(), f)
+		maps.Copy(all, measureDoubt(t.Context(), f))
+		for _, measure := range measures[2:] {
+			maps.Copy(all, measure(t.Context(), nil))
+		}
+		return all
+	}
 	all := map[string][]string{"count": {`idem_keys_active{state="running"}`, `idem_keys_active{state="failed"}`, `idem_keys_active{state="completed"}`},
 		"list":    {"idem_unknown_oldest_age_seconds", "idem_keys_snoozed", `idem_dead_letters{kind="unknown"}`},
 		"doubles": {"idem_keys_double_effect"}, "messages": {`idem_dead_letters{kind="outbox"}`}}
@@ -316,7 +326,7 @@ func TestMeasured(t *testing.T) { // Y18, K03
 	for _, fails := range []string{"", "count", "list", "doubles", "messages", "", "all"} {
 		clear(f.fails)
 		f.fails[fails] = true
-		values := Measure(t.Context(), f, f.messages)
+		values := measured(Measures(f.messages))
 		if fails == "all" {
 			values = nil
 		}
@@ -330,7 +340,7 @@ func TestMeasured(t *testing.T) { // Y18, K03
 			}
 		}
 	}
-	if values := Measure(t.Context(), f, nil); values[keysOf+"running"] != 3 || len(values) != 10 {
+	if values := measured(Measures(nil)); values[keysOf+"running"] != 3 || len(values) != 10 {
 		t.Errorf("without an outbox: %v", values)
 	}
 }
