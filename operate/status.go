@@ -108,9 +108,10 @@ func (r Results) Requests() (n int) {
 // counted.
 func (r Results) Duplicates() int { return r["replay"] }
 
-// Overview says what needs a person, and how the parts are. Callers who are bound to scopes are told what is of those: no gateways, no rates, and no warnings,
-// which are of all. Where ctx ends before the unknown records are read, they are as they were read last,
-// and Unread if they were not. It takes a viewer.
+// Overview says what needs a person, and how the parts are. Callers who are bound to scopes are told
+// what is of those: no gateways, no requests, and no warnings, which are of all. Where ctx ends
+// before the unknown records are read, they are as they were read last, and Unread if they were
+// not. It takes a viewer.
 func (d *Desk) Overview(ctx context.Context) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
