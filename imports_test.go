@@ -18,7 +18,7 @@ var layers = []struct {
 	prefix string
 	layer  int
 }{ // the first match counts
-	{"internal/codec", 1}, {"internal/sqltext", 1}, {"internal/ability", 1}, {"internal/pgstore", 1}, {"internal/sqltx", 1}, {"internal/tablestore", 1}, {"internal/storeid", 1}, {"internal/inplace", 1}, {"internal/usable", 1}, {"internal/execution", 2}, // they speak of records
+	{"internal/codec", 1}, {"internal/sqltext", 1}, {"internal/ability", 1}, {"internal/pgstore", 1}, {"internal/sqltx", 1}, {"internal/tablestore", 1}, {"internal/storeid", 1}, {"internal/inplace", 1}, {"internal/usable", 1}, {"internal/outcome", 1}, {"internal/execution", 2}, // they speak of records
 	{"internal/", 0}, {"docs/problems", 0},
 	{"store/", 2},
 	{"stethttp", 2}, {"maintenance", 2}, {"reconcile", 2}, {"flow", 2}, {"outbox", 2}, {"stettest", 4},

@@ -88,7 +88,8 @@ func (s Syntax) String() string { return names.Of("Syntax", syntaxWords[:], s) }
 // MarshalText returns the word of [Syntax.String]. The error says that there is no such key syntax.
 func (s Syntax) MarshalText() ([]byte, error) { return names.Text("key syntax", syntaxWords[:], s) }
 
-// UnmarshalText accepts the words of [Syntax.String]: lenient, sf-string and opaque. The error lists them.
+// UnmarshalText accepts the words of [Syntax.String]: lenient, sf-string and opaque. The error
+// lists them.
 func (s *Syntax) UnmarshalText(text []byte) error {
 	return names.Parse("key syntax", syntaxWords[:], text, s)
 }

@@ -81,13 +81,16 @@ const (
 
 var lapseWords = [...]string{LapseUnknown: "unknown", LapseResume: "resume", LapseReexecute: "reexecute", LapseAtomic: "atomic"}
 
-// String returns the word of the configuration file.
+// String returns the word of the configuration file; [LapseAtomic] is "atomic", which the file does
+// not take.
 func (r LapseRule) String() string { return names.Of("LapseRule", lapseWords[:], r) }
 
-// MarshalText returns the word of [LapseRule.String]. The error says that there is no such lapse rule.
+// MarshalText returns the word of [LapseRule.String]. The error says that there is no such lapse
+// rule.
 func (r LapseRule) MarshalText() ([]byte, error) { return names.Text("lapse rule", lapseWords[:], r) }
 
-// UnmarshalText accepts the words of [LapseRule.String]: unknown, resume, reexecute and atomic. The error lists them.
+// UnmarshalText accepts the words of [LapseRule.String]: unknown, resume, reexecute and atomic. The
+// error lists them.
 func (r *LapseRule) UnmarshalText(text []byte) error {
 	return names.Parse("lapse rule", lapseWords[:], text, r)
 }

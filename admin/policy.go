@@ -7,6 +7,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/docs/problems"
+	"github.com/stet-dev/stet/internal/outcome"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -110,7 +111,7 @@ func publish(r *Route) routeDoc {
 			"completion", "execute", 0},
 		Fingerprint: fingerprintDoc{c.Fingerprint.String(), c.Fingerprint.Body.String(), c.Fingerprint.Fields, c.Fingerprint.Exclude, c.Fingerprint.ExcludeFields, c.Fingerprint.Headers, c.Fingerprint.Host, c.Fingerprint.Decode},
 		Statuses:    statuses(c), NoStoreStatus: c.NoStoreStatus, WaitPolicy: c.Waiting.String(),
-		OnLeaseExpiry: c.Policy.OnLapse.String(), On5xx: c.On5xx.String(), StatusOutcome: outcomes(c.StatusOutcome), TrustHeader: c.TrustHeader, OnPanic: c.OnPanic.String(), FailMode: "closed",
+		OnLeaseExpiry: c.Policy.OnLapse.String(), On5xx: c.On5xx.String(), StatusOutcome: outcome.Words(c.StatusOutcome), TrustHeader: c.TrustHeader, OnPanic: c.OnPanic.String(), FailMode: "closed",
 		RetryAfterMax: c.RetryAfterMax.Seconds(), MaxRequestAge: c.MaxRequestAge.Seconds(),
 		MaxBody: c.MaxBody, MaxResponse: c.MaxResponse, Problems: c.ProblemBase,
 	}
@@ -133,18 +134,6 @@ func publish(r *Route) routeDoc {
 		d.TTL.OnExpired, d.TTL.KeepExpired = "reject", c.Policy.KeepExpired.Seconds()
 	}
 	return d
-}
-
-// meaning has the words of what a status means.
-var meaning = map[stet.State]string{stet.Completed: "completed", stet.Unknown: "unknown", stet.Retryable: "not-executed"}
-
-// outcomes are the words of the configuration file for what statuses mean.
-func outcomes(states map[int]stet.State) map[int]string {
-	words := map[int]string{}
-	for status, means := range states {
-		words[status] = meaning[means]
-	}
-	return words
 }
 
 // statuses are those of the layer's own answers, by their codes.

@@ -117,13 +117,15 @@ const (
 
 var modeWords = [...]string{ModeByMethod: "by-method", ModeOff: "off", ModeShadow: "shadow", ModeOptional: "optional", ModeRequired: "required"}
 
-// String returns the word of the configuration file.
+// String returns the word of the configuration file; [ModeByMethod] is "by-method", which a route
+// has there without a word.
 func (m Mode) String() string { return names.Of("Mode", modeWords[:], m) }
 
 // MarshalText returns the word of [Mode.String]. The error says that there is no such mode.
 func (m Mode) MarshalText() ([]byte, error) { return names.Text("mode", modeWords[:], m) }
 
-// UnmarshalText accepts the words of [Mode.String]: by-method, off, shadow, optional and required. The error lists them.
+// UnmarshalText accepts the words of [Mode.String]: by-method, off, shadow, optional and required.
+// The error lists them.
 func (m *Mode) UnmarshalText(text []byte) error { return names.Parse("mode", modeWords[:], text, m) }
 
 // enforces reports whether a layer in this mode refuses anything.
@@ -143,10 +145,12 @@ var waitingWords = [...]string{NoWait: "no-wait", Wait: "wait", Accepted: "accep
 // String returns the word of the configuration file.
 func (w Waiting) String() string { return names.Of("Waiting", waitingWords[:], w) }
 
-// MarshalText returns the word of [Waiting.String]. The error says that there is no such wait policy.
+// MarshalText returns the word of [Waiting.String]. The error says that there is no such wait
+// policy.
 func (w Waiting) MarshalText() ([]byte, error) { return names.Text("wait policy", waitingWords[:], w) }
 
-// UnmarshalText accepts the words of [Waiting.String]: no-wait, wait and accepted. The error lists them.
+// UnmarshalText accepts the words of [Waiting.String]: no-wait, wait and accepted. The error lists
+// them.
 func (w *Waiting) UnmarshalText(text []byte) error {
 	return names.Parse("wait policy", waitingWords[:], text, w)
 }
@@ -165,10 +169,12 @@ var on5xxWords = [...]string{ReplayFailure: "replay", ReleaseFailure: "release",
 // String returns the word of the configuration file.
 func (o On5xx) String() string { return names.Of("On5xx", on5xxWords[:], o) }
 
-// MarshalText returns the word of [On5xx.String]. The error says that there is no such meaning of a 5xx.
+// MarshalText returns the word of [On5xx.String]. The error says that there is no such meaning of a
+// 5xx.
 func (o On5xx) MarshalText() ([]byte, error) { return names.Text("meaning of a 5xx", on5xxWords[:], o) }
 
-// UnmarshalText accepts the words of [On5xx.String]: replay, release and unknown. The error lists them.
+// UnmarshalText accepts the words of [On5xx.String]: replay, release and unknown. The error lists
+// them.
 func (o *On5xx) UnmarshalText(text []byte) error {
 	return names.Parse("meaning of a 5xx", on5xxWords[:], text, o)
 }
@@ -187,12 +193,14 @@ var onPanicWords = [...]string{PanicUnknown: "unknown", PanicRelease: "release",
 // String returns the word of the configuration file.
 func (o OnPanic) String() string { return names.Of("OnPanic", onPanicWords[:], o) }
 
-// MarshalText returns the word of [OnPanic.String]. The error says that there is no such meaning of a panic.
+// MarshalText returns the word of [OnPanic.String]. The error says that there is no such meaning of
+// a panic.
 func (o OnPanic) MarshalText() ([]byte, error) {
 	return names.Text("meaning of a panic", onPanicWords[:], o)
 }
 
-// UnmarshalText accepts the words of [OnPanic.String]: unknown, release and replay. The error lists them.
+// UnmarshalText accepts the words of [OnPanic.String]: unknown, release and replay. The error lists
+// them.
 func (o *OnPanic) UnmarshalText(text []byte) error {
 	return names.Parse("meaning of a panic", onPanicWords[:], text, o)
 }
@@ -210,12 +218,14 @@ var onOversizeWords = [...]string{Tombstone: "tombstone", OmitBody: "omit-body"}
 // String returns the word of the configuration file.
 func (o OnOversize) String() string { return names.Of("OnOversize", onOversizeWords[:], o) }
 
-// MarshalText returns the word of [OnOversize.String]. The error says that there is no such rest of a large response.
+// MarshalText returns the word of [OnOversize.String]. The error says that there is no such rest of
+// a large response.
 func (o OnOversize) MarshalText() ([]byte, error) {
 	return names.Text("rest of a large response", onOversizeWords[:], o)
 }
 
-// UnmarshalText accepts the words of [OnOversize.String]: tombstone and omit-body. The error lists them.
+// UnmarshalText accepts the words of [OnOversize.String]: tombstone and omit-body. The error lists
+// them.
 func (o *OnOversize) UnmarshalText(text []byte) error {
 	return names.Parse("rest of a large response", onOversizeWords[:], text, o)
 }
@@ -243,12 +253,14 @@ var markersWords = [...]string{BothMarkers: "both", ReplayedOnly: "replayed", Re
 // String returns the word of the configuration file.
 func (m Markers) String() string { return names.Of("Markers", markersWords[:], m) }
 
-// MarshalText returns the word of [Markers.String]. The error says that there is no such choice of markers.
+// MarshalText returns the word of [Markers.String]. The error says that there is no such choice of
+// markers.
 func (m Markers) MarshalText() ([]byte, error) {
 	return names.Text("choice of markers", markersWords[:], m)
 }
 
-// UnmarshalText accepts the words of [Markers.String]: both, replayed, replay and none. The error lists them.
+// UnmarshalText accepts the words of [Markers.String]: both, replayed, replay and none. The error
+// lists them.
 func (m *Markers) UnmarshalText(text []byte) error {
 	return names.Parse("choice of markers", markersWords[:], text, m)
 }

@@ -9,16 +9,8 @@ import (
 	"strings"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/outcome"
 )
-
-// These are the words of Stet-Outcome.
-const (
-	sayNotExecuted = "not-executed"
-	sayUnknown     = "unknown"
-	sayCompleted   = "completed"
-)
-
-var words = map[string]stet.State{sayNotExecuted: stet.Retryable, sayUnknown: stet.Unknown, sayCompleted: stet.Completed}
 
 // readOutcome reads the lines of Stet-Outcome; s is 0 if there is none. Case does not matter.
 // Another word, or more than one line, might mean any outcome: s is then Unknown, and cause is
@@ -30,7 +22,7 @@ func readOutcome(lines []string) (s stet.State, cause string) {
 	case len(lines) > 1:
 		return stet.Unknown, causeOutcome
 	}
-	if s, known := words[strings.ToLower(strings.Trim(lines[0], " \t"))]; known {
+	if s, known := outcome.States[strings.ToLower(strings.Trim(lines[0], " \t"))]; known {
 		return s, causeStated
 	}
 	return stet.Unknown, causeOutcome
@@ -72,10 +64,10 @@ const (
 func (x *exchange) relay(h http.Header) {
 	switch x.claim.Head().State {
 	case stet.Retryable:
-		h[outcomeHeader] = []string{sayNotExecuted}
+		h[outcomeHeader] = []string{outcome.NotExecuted}
 	case stet.Completed:
 	default:
-		h[outcomeHeader] = []string{sayUnknown}
+		h[outcomeHeader] = []string{outcome.Unknown}
 	}
 }
 

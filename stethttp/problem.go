@@ -3,6 +3,8 @@ package stethttp
 import (
 	"net/http"
 	"time"
+
+	"github.com/stet-dev/stet/internal/outcome"
 )
 
 // Code is the machine-readable reason why the layer, not the handler, answered. docs/problems has a
@@ -154,10 +156,10 @@ var ietfTitles = map[Code]string{
 func NewProblem(code Code, base string) *Problem {
 	k := kinds[code]
 	p := &Problem{Type: base + string(code), Title: k.title, Status: k.status, Detail: k.detail, Code: code,
-		Retryable: k.retryable, KeyAction: k.keyAction, outcome: sayNotExecuted}
+		Retryable: k.retryable, KeyAction: k.keyAction, outcome: outcome.NotExecuted}
 	switch code {
 	case ExecutionTimeout, UpstreamFailed:
-		p.outcome = sayUnknown
+		p.outcome = outcome.Unknown
 	case ResultNotRetained: // as a replay it is the result
 		p.outcome = ""
 	}
@@ -168,7 +170,7 @@ func NewProblem(code Code, base string) *Problem {
 // layer tells a layer in front, in Stet-Outcome, that the request was not executed; this one says
 // that the outcome is unknown.
 func (p *Problem) MayHaveRun() *Problem {
-	p.outcome = sayUnknown
+	p.outcome = outcome.Unknown
 	return p
 }
 

@@ -64,15 +64,15 @@ func answerSubmit(p *page, f *form, done string, err error) error {
 				return err
 			}
 			f.In.Set("if_basis", f.R.Basis)
-			n.Text = nameChange(p, &f.R) + " What you typed is kept below."
+			n.Text = describeChange(p, &f.R) + " What you typed is kept below."
 			n.Link, n.More = keyURL(f.R.ID), "look at it again"
 		}
 		return drawForm(p, status, f, n)
 	})
 }
 
-// nameChange says who changed a record last, and how it is now.
-func nameChange(p *page, r *operate.Record) string {
+// describeChange says who changed a record last, and how it is now.
+func describeChange(p *page, r *operate.Record) string {
 	now := fmt.Sprintf("It is %s now, at version %d.", markOf(r).Word, r.Version)
 	entries, err := readEntries(p, r.ID)
 	if err != nil || len(entries) == 0 {
@@ -189,7 +189,7 @@ func answerChange(p *page, err error, done string) error {
 	return p.answered(fit(err), keyURL(p.r.PathValue("id"))+"?done="+done, nil, func(status int, n *note) error {
 		if isChanged(err) {
 			if r, err := readRecord(p); err == nil {
-				n.Text = nameChange(p, &r) + " Do it again if it is still right."
+				n.Text = describeChange(p, &r) + " Do it again if it is still right."
 			}
 		}
 		return drawKeyAs(p, status, n, nil)

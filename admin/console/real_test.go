@@ -90,7 +90,7 @@ func (s *shop) state(key string) stet.State {
 	return r.State
 }
 
-// drawIncident is the address of the first incident.
+// incident is the address of the first incident.
 func (v *visitor) incident() string {
 	v.t.Helper()
 	for _, tg := range tagsOf(v.page("/unknown")) {

@@ -34,7 +34,7 @@ func (s *slowStore) List(ctx context.Context, q stet.Query) ([]stet.Head, string
 }
 
 // Beside a store that takes 5 s an answer, the frame of each page, the overview and the list of
-// drawUnknown ones are there within 300 ms: as they were read last, with the time of that, or with "?".
+// unknown ones are there within 300 ms: as they were read last, with the time of that, or with "?".
 func TestPagesDoNotWaitForTheStore(t *testing.T) { // O08
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowStore{Store: memstore.New(memstore.Config{})}

@@ -22,7 +22,7 @@ type unknownView struct {
 	Unread bool // it is not known what is unknown
 }
 
-// groupOf is an incident as a row, with its keys where it is open.
+// group is an incident as a row, with its keys where it is open.
 type group struct {
 	operate.Incident
 	Open   bool

@@ -34,7 +34,7 @@ type source struct {
 type api struct {
 	*adminclient.Client
 	at    string        // as it was given; "": a store
-	token bool          // recordChange is shown
+	token bool          // one is shown
 	jobs  *operate.Jobs // of a store: this very process works on them
 	close func()
 }

@@ -210,7 +210,7 @@ func TestAdminAnswersBecomeStatuses(t *testing.T) {
 		{500, `{"title":"The record cannot be read","code":"damaged"}`, exitError, "the admin API answered 500: The record cannot be read"},
 	} {
 		p := &adminclient.Problem{}
-		_ = json.Unmarshal([]byte(c.body), p) // recordChange is no JSON
+		_ = json.Unmarshal([]byte(c.body), p) // one is no JSON
 		p.Status = c.status
 		err := asked.explainError(p)
 		if exitOf(err) != c.want || err.Error() != c.text {

@@ -17,7 +17,7 @@ func Of[T ~uint8](kind string, names []string, v T) string {
 
 // Text returns the name of v for a text. The error says that it has none.
 func Text[T ~uint8](kind string, names []string, v T) ([]byte, error) {
-	if int(v) >= len(names) {
+	if int(v) >= len(names) || names[v] == "" {
 		return nil, fmt.Errorf("stet: %s is no %s", Of("value", names, v), kind)
 	}
 	return []byte(names[v]), nil
@@ -26,7 +26,7 @@ func Text[T ~uint8](kind string, names []string, v T) ([]byte, error) {
 // Parse sets v to the constant of a name. The error lists the names.
 func Parse[T ~uint8](kind string, names []string, text []byte, v *T) error {
 	i := slices.Index(names, string(text))
-	if i < 0 {
+	if i < 0 || names[i] == "" {
 		return fmt.Errorf("stet: unknown %s %q: it is one of %s", kind, text, strings.Join(names, ", "))
 	}
 	*v = T(i)

@@ -37,6 +37,13 @@ func TestNames(t *testing.T) {
 	if text, err := names.Text("colour", words, colour(2)); err == nil || text != nil || err.Error() != "stet: value(2) is no colour" {
 		t.Errorf("%q, %v", text, err)
 	}
+	gap := []string{"", "green"}
+	if text, err := names.Text("colour", gap, colour(0)); err == nil {
+		t.Errorf("what has no name is %q", text)
+	}
+	if err := names.Parse("colour", gap, nil, &kept); err == nil || kept != 1 {
+		t.Errorf("no name is %d", kept)
+	}
 	if got := names.Of("Colour", words, colour(2)); got != "Colour(2)" {
 		t.Error(got)
 	}

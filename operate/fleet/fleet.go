@@ -46,9 +46,8 @@ type Config struct {
 	// Draining reports that the process is about to end; nil means never.
 	Draining func() bool
 	// Measures return figures of the store as a whole, such as how many records it has. One process
-	// of all calls them, each about every
-	// 10 s, and at most for a twentieth of the time, so that one that takes long delays no other.
-	// Without any, the process leaves it to others.
+	// of all calls them, each about every 10 s, and at most for a twentieth of the time, so that one
+	// that takes long delays no other. Without any, the process leaves it to others.
 	Measures []Measure
 	// Measured is told what all of them returned last, in this process or in another one, each time
 	// that may have changed; nil says that it is not known. It may be nil.
@@ -58,13 +57,13 @@ type Config struct {
 // Measure returns figures of the store of e by their names, without those that it does not answer.
 type Measure func(ctx context.Context, e *stet.Engine) map[string]float64
 
-// Results are the words that an answer counts as. Each request has exactly one.
-var Results = []string{"new", "retry", "replay", "conflict", "in_progress", "unknown", "missing_key", "invalid_key",
-	"unauthenticated", "store_error", "limited", "too_large", "bypass"}
-
 // words are the results, and two more: for a request in shadow mode of which it is not known what
 // would have been answered, and for words that are not among these.
-var words = append(slices.Clone(Results), "unseen", "other")
+var words = [...]string{"new", "retry", "replay", "conflict", "in_progress", "unknown", "missing_key", "invalid_key",
+	"unauthenticated", "store_error", "limited", "too_large", "bypass", "unseen", "other"}
+
+// Results are the words that an answer counts as. Each request has exactly one.
+var Results = words[:len(words)-2]
 
 // Bounds of what is counted and remembered.
 const (
@@ -96,9 +95,12 @@ type Board struct {
 
 // counts are what the requests of a route were told.
 type counts struct {
-	told, shadow            [15]atomic.Uint64 // in the order of words
+	told, shadow            tally
 	unprotected, mismatches atomic.Uint64
 }
+
+// tally counts by the order of words.
+type tally [len(words)]atomic.Uint64
 
 // New returns a board on which nothing is counted yet.
 func New(c Config) *Board {
@@ -130,7 +132,7 @@ func (b *Board) countAnswer(e *stet.Event) {
 	route := b.route(e.Route)
 	route.told[wordIndex(e.Result)].Add(1)
 	if e.Result == "bypass" && e.Cause != "" {
-		b.route(e.Route).shadow[wordIndex(e.Cause)].Add(1)
+		route.shadow[wordIndex(e.Cause)].Add(1)
 	}
 	if e.Unprotected {
 		route.unprotected.Add(1)
@@ -145,7 +147,7 @@ func (b *Board) countAnswer(e *stet.Event) {
 }
 
 func wordIndex(word string) int {
-	if i := slices.Index(words, word); i >= 0 {
+	if i := slices.Index(words[:], word); i >= 0 {
 		return i
 	}
 	return len(words) - 1

@@ -226,6 +226,15 @@ func TestGone(t *testing.T) {
 		if f := r.Figures(t.Context()); len(f.Gateways) != 0 {
 			t.Errorf("a day later: %+v", f.Gateways)
 		}
+		for range 12 { // most of a year: the slots have no gap
+			time.Sleep(25 * 24 * time.Hour)
+			if _, _, err := one.engine.Operator().Reap(t.Context(), "", 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := store.Get(t.Context(), stet.ID{Scope: stet.OwnScope, Key: "fleet_00"}); err != nil {
+			t.Errorf("most of a year later: %v", err)
+		}
 		if a, _ := r.Asking(t.Context(), "k_0123456789abcdef", time.Now().Add(-time.Hour)); a == nil || !a.More {
 			t.Errorf("nothing counts, and none is said to ask: %+v", a)
 		}
@@ -412,6 +421,39 @@ func TestOneMeasures(t *testing.T) { // Y11
 	})
 }
 
+// A process that cannot write its record does not take what the record says for another's.
+func TestMeasuresWithoutWriting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &readOnly{Store: memstore.New(memstore.Config{})}
+		var n, shown atomic.Int64
+		p := start(t, store, "gw-1:1", fleet.Config{Measures: []fleet.Measure{func(context.Context, *stet.Engine) map[string]float64 {
+			return map[string]float64{"n": float64(n.Add(1))}
+		}}, Measured: func(values map[string]float64) {
+			if now := int64(values["n"]); now != shown.Swap(now)+1 {
+				t.Errorf("what is shown is not what was measured just now: %d", now)
+			}
+		}})
+		time.Sleep(30 * time.Second)
+		store.on.Store(true)
+		time.Sleep(2 * time.Minute)
+		if !p.gateway("gw-1:1").Unheard || n.Load() < 12 {
+			t.Errorf("it has measured %d times", n.Load())
+		}
+	})
+}
+
+type readOnly struct {
+	stet.Store
+	on atomic.Bool
+}
+
+func (s *readOnly) Replace(ctx context.Context, prev stet.Version, h stet.Head, b *stet.Body) (stet.Head, error) {
+	if s.on.Load() {
+		return stet.Head{}, errCut
+	}
+	return s.Store.Replace(ctx, prev, h, b)
+}
+
 // A measure that takes long delays no other, and is made for a twentieth of the time.
 func TestASlowMeasure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -595,6 +637,30 @@ func BenchmarkObserve(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			board.Observe(e)
+		}
+	})
+}
+
+// A record that was removed, as with a store that was emptied, is made anew.
+func TestRemovedRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New(memstore.Config{})
+		p := start(t, store, "gw-1:1")
+		p.answers(1, replay)
+		id := stet.ID{Scope: stet.OwnScope, Key: "fleet_00"}
+		r, err := store.Get(t.Context(), id)
+		if err == nil {
+			err = store.Delete(t.Context(), id, r.Version)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if f := fleet.NewReader(p.engine).Figures(t.Context()); len(f.Gateways) != 1 || f.Results["replay"] != 1 {
+			t.Errorf("%+v", f)
+		}
+		if g := p.gateway("gw-1:1"); g.Unheard {
+			t.Errorf("%+v", g)
 		}
 	})
 }

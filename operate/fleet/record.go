@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -70,7 +69,7 @@ func (b *Board) record(state string) record {
 }
 
 // results are the counts that are not 0, by their words; nil if there are none.
-func results(c *[15]atomic.Uint64) (all operate.Results) {
+func results(c *tally) (all operate.Results) {
 	for i := range c {
 		if n := c[i].Load(); n > 0 {
 			if all == nil {

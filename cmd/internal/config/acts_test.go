@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stet-dev/stet/internal/outcome"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -62,47 +64,80 @@ func TestEverySettingOfAPolicyActs(t *testing.T) {
 	})
 }
 
-// The words of a setting are those of its counterpart's type: none is forgotten, and none stands for
-// another constant because of where it stands.
+// The words of a setting are those of its counterpart's type: none is forgotten, and each is read as
+// it is written. What each stands for is in TestWords.
 func TestWordsAreThoseOfTheTypes(t *testing.T) { // Y21
 	var p Policy
 	var c stethttp.Config
 	n := 0
+	compare := func(words []string, of reflect.Type) {
+		n++
+		if known := wordsOfType(t, of); !slices.Equal(known, slices.Sorted(slices.Values(words))) {
+			t.Errorf("the file has %q, and %s has %q", words, of, known)
+		}
+	}
 	p.beside(&c, func(f field, other reflect.Value) {
 		words := f.enum()
 		switch {
-		case words == nil || f.Kind() == reflect.Map:
-			return
+		case words == nil:
+		case f.Kind() == reflect.Map:
+			if known := slices.Sorted(maps.Keys(outcome.States)); !slices.Equal(known, slices.Sorted(slices.Values(words))) {
+				t.Errorf("the file has %q, and statuses can mean %q", words, known)
+			}
 		case other.Kind() == reflect.Bool:
 			if word := f.wordForTrue(); len(words) != 2 || words[1] != word {
 				t.Errorf("%q stands for true, of %q", word, words)
 			}
-			return
-		}
-		var known []string
-		for v := range uint64(256) {
-			is := reflect.New(other.Type())
-			is.Elem().SetUint(v)
-			text, err := is.Interface().(encoding.TextMarshaler).MarshalText()
-			if err != nil {
-				break
-			}
-			again := reflect.New(other.Type())
-			if err := again.Interface().(encoding.TextUnmarshaler).UnmarshalText(text); err != nil || again.Elem().Uint() != v {
-				t.Errorf("%s %d is %s, which is %d: %v", other.Type(), v, text, again.Elem().Uint(), err)
-			}
-			if string(text) != "atomic" { // for handlers in Go
-				known = append(known, string(text))
-			}
-		}
-		slices.Sort(known)
-		if n++; !slices.Equal(known, slices.Sorted(slices.Values(words))) {
-			t.Errorf("the file has %q, and %s has %q", words, other.Type(), known)
+		default:
+			compare(words, other.Type())
 		}
 	})
-	if n < 7 {
+	settings(reflect.ValueOf(&Route{}).Elem(), "", func(f field, path string, _ reflect.Value) {
+		if path == "mode" {
+			compare(f.enum(), reflect.TypeFor[stethttp.Mode]())
+		}
+	})
+	if n < 8 {
 		t.Errorf("only %d settings", n)
 	}
+}
+
+// wordsOfType returns, in order, the words that a file may have for the constants of a type.
+func wordsOfType(t *testing.T, of reflect.Type) []string {
+	t.Helper()
+	var known []string
+	for v := range uint64(256) {
+		is, again := reflect.New(of), reflect.New(of)
+		is.Elem().SetUint(v)
+		text, err := is.Interface().(encoding.TextMarshaler).MarshalText()
+		if err != nil {
+			continue
+		}
+		if err := again.Interface().(encoding.TextUnmarshaler).UnmarshalText(text); err != nil || again.Elem().Uint() != v {
+			t.Errorf("%s %d is %s, which is %d: %v", of, v, text, again.Elem().Uint(), err)
+		}
+		if word := string(text); word != "atomic" && word != "by-method" { // for handlers in Go; no mode of a route
+			known = append(known, word)
+		}
+	}
+	slices.Sort(known)
+	return known
+}
+
+// A value without a word does not get into what is shown as a configuration.
+func TestAValueWithoutAWordIsNotShown(t *testing.T) { // Y21
+	var p Policy
+	c := stethttp.Config{Waiting: 9}
+	defer func() {
+		if recover() == nil {
+			t.Errorf("wait_policy is %q", p.WaitPolicy)
+		}
+	}()
+	p.beside(&c, func(f field, other reflect.Value) {
+		if !other.IsZero() {
+			f.takeFrom(other)
+		}
+	})
 }
 
 // A setting beside those of policies is read by some code of the program. A name that other types

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/outcome"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -51,18 +52,17 @@ func (f field) wordForTrue() string {
 func (f field) takeFrom(other reflect.Value) {
 	switch words := f.enum(); {
 	case f.Kind() == reflect.Map:
-		f.Set(reflect.ValueOf(wordsOf(other.Interface().(map[int]stet.State))))
+		f.Set(reflect.ValueOf(outcome.Words(other.Interface().(map[int]stet.State))))
 	case words == nil:
 		f.Set(other.Convert(f.Type()))
 	case other.Kind() == reflect.Bool:
 		f.SetString(f.wordForTrue())
 	default:
-		f.SetString(other.Interface().(fmt.Stringer).String())
+		text, err := other.Interface().(encoding.TextMarshaler).MarshalText()
+		must(err)
+		f.SetString(string(text))
 	}
 }
-
-// outcomes are the words of policy.status_outcome.
-var outcomes = map[string]stet.State{"completed": stet.Completed, "unknown": stet.Unknown, "not-executed": stet.Retryable}
 
 func statesOf(words map[int]string) map[int]stet.State {
 	if words == nil {
@@ -70,21 +70,9 @@ func statesOf(words map[int]string) map[int]stet.State {
 	}
 	states := map[int]stet.State{}
 	for status, word := range words {
-		states[status] = outcomes[word]
+		states[status] = outcome.States[word]
 	}
 	return states
-}
-
-func wordsOf(states map[int]stet.State) map[int]string {
-	words := map[int]string{}
-	for word, state := range outcomes {
-		for status, means := range states {
-			if means == state {
-				words[status] = word
-			}
-		}
-	}
-	return words
 }
 
 // profilePolicy is what a profile means: the defaults, and over them what the profile sets.

@@ -169,7 +169,7 @@ func (f field) setDefault() bool {
 
 func must(err error) {
 	if err != nil {
-		panic("config: a default cannot be set: " + err.Error())
+		panic("config: a default or a word that is none: " + err.Error())
 	}
 }
 
