@@ -255,7 +255,7 @@ func (p *place) allMeasured() (all map[string]float64) {
 // measures, or may be: the store did not answer.
 func (b *Board) hearMeasured(ctx context.Context, e *stet.Engine) (values map[string]float64, elsewhere bool) {
 	b.place.mu.Lock()
-	before := b.place.slot
+	before, own := b.place.slot, b.place.name
 	if b.place.name == "" || b.place.unheard { // another process may have taken over
 		before = slots
 	}
@@ -265,7 +265,7 @@ func (b *Board) hearMeasured(ctx context.Context, e *stet.Engine) (values map[st
 		if err != nil {
 			return nil, true
 		}
-		if p.alive() && p.record.Measured != nil {
+		if p.alive() && p.record.Measured != nil && p.head.Holder != own {
 			return p.record.Measured, true
 		}
 		if gap++; p.head.State != 0 {
