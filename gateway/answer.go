@@ -194,7 +194,7 @@ func (a *attempt) why(otherwise string) string {
 
 // failed answers for an upstream that gave no answer, and states what that proves.
 func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, a *attempt, err error) {
-	sent := a.maySent()
+	sent := a.sent
 	if sent { // without a claim, as in shadow mode, nothing is stated on it
 		a.claim.Unknown(a.why(string(stethttp.UpstreamFailed)))
 		stethttp.Observe(a.w, stet.Unknown, string(stethttp.UpstreamFailed))
@@ -207,6 +207,11 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, a *attempt, err
 		g.warn(a, "no answer from the upstream", err, slog.Bool("sent", sent))
 	}
 	a.route.guard.Refuse(w, r, a.problem(sent))
+}
+
+// tellResent logs that a request is sent a second time.
+func (g *Gateway) tellResent(a *attempt, err error) {
+	g.warn(a, "the upstream did nothing with a request, or had ended its connection: it is sent once more", err)
 }
 
 // warn logs a failure of the upstream without what net/http quotes of an answer or a request.

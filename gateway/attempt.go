@@ -3,9 +3,6 @@ package gateway
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"errors"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
@@ -26,6 +23,7 @@ type attempt struct {
 	once            bool         // it must not reach the upstream twice
 	upload          upload       // the body while the client is sending it
 	memory          bytes.Reader // a short body that is here already
+	inMemory        bool         // ... is what is sent
 	asked           *directConn  // on which it was sent as a plain request; nil: it was not
 	looked          bool         // its time was over, and the last look at asked as well
 	answer          answerBody
@@ -36,13 +34,10 @@ type attempt struct {
 
 	stop      context.CancelCauseFunc // nil: only the request's own context ends it
 	connected atomic.Bool             // a connection is there: from then on something may have left
-	// These are of the current try. Only headers is written by another goroutine than the one that
-	// waits for RoundTrip.
-	conn    net.Conn
-	wrote   int64 // bytes on conn before the try
-	headers atomic.Bool
-	sent    bool  // an earlier try may have sent something
-	cut     error // why the answer broke off
+	on        atomic.Pointer[clientConn]
+	headers   atomic.Bool // over HTTP/2, the request's head was written
+	sent      bool        // something may have left, and may have been acted on
+	cut       error       // why the answer broke off
 }
 
 type attemptKey struct{}
@@ -97,67 +92,15 @@ func (g *Gateway) reverse(w http.ResponseWriter, r *http.Request, a *attempt) {
 		delete(r.Header, "Upgrade")
 	}
 	if a.asked == nil {
-		a.watch(g.cfg.Upstream.Scheme == "https")
+		a.watch(g.transport.rest.multiplexes())
 	}
 	g.proxy.ServeHTTP(w, r)
 }
 
-// watch collects the evidence of what net/http does with the request.
+// watch notes whether the head of a request was written over HTTP/2, where other requests share the
+// connection, so that what was written to it says nothing.
 func (a *attempt) watch(http2 bool) {
-	trace := &httptrace.ClientTrace{GotConn: a.gotConn}
 	if http2 {
-		trace.WroteHeaders = func() { a.headers.Store(true) }
+		a.Context = httptrace.WithClientTrace(a.Context, &httptrace.ClientTrace{WroteHeaders: func() { a.headers.Store(true) }})
 	}
-	a.Context = httptrace.WithClientTrace(a.Context, trace)
-}
-
-// gotConn is called before each try, with the connection that the try will use. It ends a try that
-// follows one of which anything may have left. By itself net/http tries again over HTTP/1 if the
-// request has no body and an Idempotency-Key, once for each pooled connection that breaks before
-// the answer; and over HTTP/2 if it has no body and its stream was reset with PROTOCOL_ERROR,
-// although the peer may have acted on it. REFUSED_STREAM and GOAWAY would be proofs (RFC 9113
-// section 8.7), but the API does not distinguish them. A request whose context has ended is not
-// written over HTTP/2; over HTTP/1 it would be if its connection were still open. Safe methods may
-// be repeated (RFC 9110 section 9.2.2).
-func (a *attempt) gotConn(info httptrace.GotConnInfo) {
-	a.connected.Store(true)
-	a.sent = a.maySent()
-	c := counted(info.Conn)
-	if a.once && a.sent {
-		a.stop(errAgain)
-		if c != nil && !isHTTP2(info.Conn) {
-			_ = c.Close()
-		}
-	}
-	a.headers.Store(false)
-	a.conn, a.wrote = info.Conn, 0
-	if c != nil {
-		a.wrote = c.wrote.Load()
-		if !isHTTP2(info.Conn) {
-			c.begun.Store(a.wrote)
-		}
-	}
-}
-
-var errAgain = errors.New("gateway: the request may have been sent already")
-
-// maySent reports whether anything of the request may have left for the upstream. Nothing has left
-// before a connection was ready, which is after name lookup, dialling and the TLS handshake; before
-// a byte was written to an HTTP/1 connection; and before a HEADERS frame was written to an HTTP/2
-// connection, unless the request was abandoned on its way there. Call it only between tries, when
-// the writer of an HTTP/1 connection has stopped.
-func (a *attempt) maySent() bool {
-	switch {
-	case a.sent || a.conn == nil:
-		return a.sent
-	case isHTTP2(a.conn): // other requests share it, so its byte count says nothing
-		return a.headers.Load() || a.Err() != nil
-	}
-	c := counted(a.conn)
-	return c == nil || c.wrote.Load() != a.wrote
-}
-
-func isHTTP2(c net.Conn) bool {
-	t, ok := c.(*tls.Conn)
-	return ok && t.ConnectionState().NegotiatedProtocol == "h2"
 }

@@ -3,40 +3,10 @@ package gateway
 import (
 	"context"
 	"errors"
-	"io"
-	"net"
-	"net/http/httptrace"
 	"testing"
 	"testing/synctest"
 	"time"
 )
-
-// A try that follows one of which a byte may have left cannot write: net/http looks at the context
-// of a request of HTTP/1 only while it writes already.
-func TestSecondTriesAreNotWritten(t *testing.T) {
-	try := func(a *attempt) *countedConn {
-		ours, theirs := net.Pipe()
-		t.Cleanup(func() { theirs.Close(); ours.Close() })
-		go func() { _, _ = io.Copy(io.Discard, theirs) }()
-		c := &countedConn{Conn: ours}
-		a.gotConn(httptrace.GotConnInfo{Conn: c})
-		return c
-	}
-	for _, wrote := range []bool{false, true} {
-		for _, once := range []bool{false, true} {
-			ctx, stop := context.WithCancelCause(t.Context())
-			a := &attempt{Context: ctx, stop: stop, once: once}
-			if first := try(a); wrote {
-				_, _ = first.Write([]byte("x"))
-			}
-			_, err := try(a).Write([]byte("x"))
-			if ended := a.Err() != nil; ended != (wrote && once) || (err != nil) != ended || a.sent != wrote {
-				t.Errorf("wrote=%t once=%t: ended=%t, %v, sent=%t", wrote, once, ended, err, a.sent)
-			}
-			stop(nil)
-		}
-	}
-}
 
 // The time that the client takes does not count, a piece that the upstream takes lets it begin
 // anew, and an answer may last until the server has been draining for as long.

@@ -55,7 +55,7 @@ func compareWithBare(b *testing.B, size int) {
 	}
 	bare := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite:    func(r *httputil.ProxyRequest) { r.SetURL(target); r.SetXForwarded() },
-		Transport:  newDirect(target, nil, defaultUpstreamIdleTimeout).rest.Load(),
+		Transport:  &http.Transport{MaxIdleConns: maxIdleConns, MaxIdleConnsPerHost: maxIdleConns, DisableCompression: true},
 		BufferPool: &copyBuffers,
 		ErrorLog:   slog.NewLogLogger(slog.DiscardHandler, 0),
 	})

@@ -20,7 +20,9 @@ import (
 // Config says where a [Gateway] forwards to, and how. Upstream is required; the zero values of the
 // other fields are ready to use.
 type Config struct {
-	Upstream *url.URL // where requests go: http or https, and a host; no path, because paths are forwarded as they came
+	// Upstream is where requests go: http, https, or h2c for HTTP/2 without TLS, and a host; no path,
+	// because paths are forwarded as they came.
+	Upstream *url.URL
 	// Default is how requests are guarded that no route matches. In it, and in Routes, the default
 	// of StatusOutcome is that 502, 503 and 504 are unknown, as long as On5xx is ReplayFailure:
 	// they may be the page of a proxy in between.
@@ -77,6 +79,10 @@ var configBounds = bounds.For[Config](
 	bounds.Duration("UpstreamIdleTimeout", bounds.Short, bounds.Long).OrDefault(),
 )
 
+// schemeH2C is of an upstream that speaks HTTP/2 without TLS, as it knows beforehand (RFC 9113
+// section 3.3).
+const schemeH2C = "h2c"
+
 // These are the defaults of [Config].
 const (
 	defaultUpstreamTimeout     = time.Minute
@@ -116,8 +122,8 @@ func (c *Config) validate() error {
 	switch u := c.Upstream; {
 	case u == nil:
 		return errors.New("gateway: Upstream is missing")
-	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
-		return fmt.Errorf("gateway: Upstream %s: write it as http://host or https://host", u.Redacted())
+	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != schemeH2C, u.Host == "":
+		return fmt.Errorf("gateway: Upstream %s: write it as http://host, https://host or h2c://host", u.Redacted())
 	case u.User != nil:
 		return errors.New("gateway: Upstream holds a password; remove it, because clients send their own credentials")
 	case u.Path != "" && u.Path != "/", u.RawQuery != "", u.Fragment != "":

@@ -3,7 +3,6 @@ package gateway
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"math"
@@ -23,14 +22,12 @@ import (
 // sent. Everything else goes through Transport: TLS, HTTP/2, bodies that are still arriving,
 // trailers, upgrades.
 type direct struct {
-	rest     atomic.Pointer[http.Transport]
-	renewing sync.Mutex
-	dialer   net.Dialer
-	plain    bool // the upstream has no TLS
-	tls      *tls.Config
-	addr     string
-	pool     pool
-	sized    atomic.Bool // what has no body is sent with a length
+	rest   *conns
+	dialer net.Dialer
+	plain  bool // the upstream speaks HTTP/1 without TLS
+	addr   string
+	pool   pool[*directConn]
+	sized  atomic.Bool // what has no body is sent with a length
 }
 
 // RoundTrip implements [http.RoundTripper]. A plain request was sent already.
@@ -44,12 +41,12 @@ func (d *direct) RoundTrip(req *http.Request) (res *http.Response, err error) {
 			return nil
 		}}
 		req = req.WithContext(httptrace.WithClientTrace(req.Context(), hidden))
-		res, err = d.rest.Load().RoundTrip(req)
+		res, err = d.rest.RoundTrip(req)
 		if err == nil && a.lengthRequired(res.StatusCode) && res.Header[outcomeHeader] == nil {
 			_ = res.Body.Close()
 			a.tryWithLength()
 			a.setEmpty(req, true)
-			res, err = d.rest.Load().RoundTrip(req)
+			res, err = d.rest.RoundTrip(req)
 		}
 	}
 	if err == nil {
@@ -93,7 +90,7 @@ func (d *direct) send(a *attempt, request []byte) (*directConn, error) {
 // directConn is a connection that serves one request at a time.
 type directConn struct {
 	net.Conn
-	pool    *pool
+	pool    *pool[*directConn]
 	in      *bufio.Reader
 	budget  int64 // bytes that may still be read
 	peer    *peer
@@ -107,13 +104,16 @@ type directConn struct {
 	patient bool // pause has something to interrupt
 }
 
-func newDirectConn(nc net.Conn, p *pool) *directConn {
+func newDirectConn(nc net.Conn, p *pool[*directConn]) *directConn {
 	c := &directConn{Conn: nc, pool: p, peer: newPeer(nc)}
 	c.in = bufio.NewReader((*budgeted)(c))
 	c.hangUp = func() { _ = c.Close() }
 	c.pause = c.lookLast
 	return c
 }
+
+// ready implements [pooled].
+func (c *directConn) ready() bool { return c.peer.silent() }
 
 // watch has the end of the request's context end what is done with the connection: at once or, for
 // a guarded request, after a last look.

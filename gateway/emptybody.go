@@ -30,8 +30,7 @@ func (a *attempt) lengthRequired(status int) bool {
 // tryWithLength makes the next try one with a length, and forgets the evidence of the last one.
 func (a *attempt) tryWithLength() {
 	a.chunked, a.sized = false, true
-	a.sent, a.conn = false, nil
-	a.headers.Store(false)
+	a.sent = false
 }
 
 // setEmpty gives a request without a body the form in which the upstream takes it.
@@ -41,6 +40,7 @@ func (a *attempt) setEmpty(out *http.Request, sized bool) {
 		return
 	}
 	a.memory.Reset(nil)
+	a.inMemory = true
 	out.Body, out.ContentLength, out.TransferEncoding = io.NopCloser(&a.memory), -1, []string{"chunked"}
 }
 

@@ -1,8 +1,11 @@
 package gateway_test
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"maps"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -98,6 +101,24 @@ func TestA411ThatIsAnAnswer(t *testing.T) { // R01
 				}
 			})
 		}
+	}
+}
+
+// Where the upstream is gone when it has asked for a length, nothing has happened.
+func TestASecondTryThatCannotBeMade(t *testing.T) { // R01
+	for name, h := range plainly {
+		t.Run(name, func(t *testing.T) {
+			l := must(net.Listen("tcp", "127.0.0.1:0"))
+			addr := serveTCP(t, l, func(c net.Conn, in *bufio.Reader) {
+				if readRequest(in) != nil {
+					l.Close()
+					_, _ = io.WriteString(c, "HTTP/1.1 411 Length Required\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+				}
+			})
+			r := newRig(t, "http://"+addr, nil)
+			r.problem(r.do("POST", "/", "", keyed("k", h)), "upstream-unreachable")
+			r.state("k", stet.Retryable, "upstream-unreachable")
+		})
 	}
 }
 

@@ -44,6 +44,7 @@ func New(e *stet.Engine, c Config) (*Gateway, error) {
 	g.pages = pagesBelow(g.routes.unmatched.Config.ProblemBase)
 	g.transport = newDirect(c.Upstream, c.UpstreamTLS, c.UpstreamIdleTimeout)
 	g.transport.sized.Store(c.EmptyBody == EmptyLength)
+	g.transport.rest.resent = g.tellResent
 	g.proxy = &httputil.ReverseProxy{
 		Rewrite:        g.rewrite,
 		Transport:      g.transport,

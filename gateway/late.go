@@ -77,6 +77,7 @@ func (l *late) goOn(w http.ResponseWriter, cause error) bool {
 	if !l.a.looked && within(l, time.After(lastLook)) {
 		return false
 	}
+	l.a.leave()
 	own, ok := w.(lasting)
 	ok = ok && l.a.connected.Load() // without a connection it is known what became of it
 	if n := l.g.late.Add(1); !ok || n > maxLate {

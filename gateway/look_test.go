@@ -85,7 +85,7 @@ func TestAnswersInTheSocketCount(t *testing.T) { // K14
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	c := newDirectConn(nc, new(pool))
+	c := newDirectConn(nc, new(pool[*directConn]))
 	upstream := <-there
 	defer upstream.Close()
 	c.patient = true

@@ -175,6 +175,12 @@ func (g *Gateway) exchange(w http.ResponseWriter, r *http.Request, a *attempt, m
 		return 0, true
 	}
 	head, err := c.peekHead()
+	if err == errHTTP2 {
+		c.discard()
+		a.sent = false
+		g.failed(w, r, a, err)
+		return 0, true
+	}
 	if err != nil && c.reused && c.in.Buffered() == 0 && !a.once && r.ContentLength == 0 && a.Err() == nil {
 		c.discard()
 		return 0, false
@@ -218,6 +224,9 @@ func (c *directConn) peekHead() ([]byte, error) {
 			return nil, err
 		}
 		b, _ := c.in.Peek(c.in.Buffered())
+		if !c.reused && speaksHTTP2(b) {
+			return nil, errHTTP2
+		}
 		for {
 			i := bytes.IndexByte(b[at:], '\n')
 			if i < 0 {

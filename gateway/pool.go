@@ -5,44 +5,49 @@ import (
 	"time"
 )
 
-// pool keeps idle connections, the most recently used one on top.
-type pool struct {
+// pool keeps connections that can take a request, the most recently used one on top.
+type pool[C pooled] struct {
 	mu    sync.Mutex
 	limit time.Duration // for a connection to be idle
-	idle  []idleConn
+	idle  []idleConn[C]
 	timer *time.Timer // runs while there are idle ones
 }
 
-type idleConn struct {
-	*directConn
+type pooled interface {
+	ready() bool // it can take a request still, and is the caller's
+	Close() error
+}
+
+type idleConn[C pooled] struct {
+	conn  C
 	since time.Time
 }
 
-// take returns an idle connection that its peer has not closed.
-func (p *pool) take() (*directConn, bool) {
+// take returns a connection that its peer has not closed.
+func (p *pool[C]) take() (C, bool) {
 	for {
 		c, ok := p.pop()
-		if !ok || c.peer.silent() {
+		if !ok || c.ready() {
 			return c, ok
 		}
 		_ = c.Close()
 	}
 }
 
-func (p *pool) pop() (*directConn, bool) {
+func (p *pool[C]) pop() (c C, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	last := len(p.idle) - 1
 	if last < 0 || time.Since(p.idle[last].since) >= p.limit { // the timers of a process that was suspended are late
-		return nil, false
+		return c, false
 	}
-	c := p.idle[last].directConn
-	p.idle[last] = idleConn{}
+	c = p.idle[last].conn
+	p.idle[last] = idleConn[C]{}
 	p.idle = p.idle[:last]
 	return c, true
 }
 
-func (p *pool) put(c *directConn) {
+func (p *pool[C]) put(c C) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.idle) >= maxIdleConns {
@@ -54,16 +59,16 @@ func (p *pool) put(c *directConn) {
 	} else if len(p.idle) == 0 {
 		p.timer.Reset(p.limit)
 	}
-	p.idle = append(p.idle, idleConn{c, time.Now()})
+	p.idle = append(p.idle, idleConn[C]{c, time.Now()})
 }
 
 // prune closes connections that have been idle for too long.
-func (p *pool) prune() {
+func (p *pool[C]) prune() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := 0
 	for n < len(p.idle) && time.Since(p.idle[n].since) >= p.limit {
-		_ = p.idle[n].Close()
+		_ = p.idle[n].conn.Close()
 		n++
 	}
 	p.idle = append(p.idle[:0], p.idle[n:]...)
@@ -73,7 +78,7 @@ func (p *pool) prune() {
 }
 
 // lower lowers the limit, and reports whether it was higher.
-func (p *pool) lower(limit time.Duration) bool {
+func (p *pool[C]) lower(limit time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if limit >= p.limit {
@@ -85,18 +90,18 @@ func (p *pool) lower(limit time.Duration) bool {
 	return true
 }
 
-func (p *pool) idleLimit() time.Duration {
+func (p *pool[C]) idleLimit() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.limit
 }
 
 // closeIdle closes all idle connections.
-func (p *pool) closeIdle() {
+func (p *pool[C]) closeIdle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.idle {
-		_ = c.Close()
+		_ = c.conn.Close()
 	}
 	p.idle = nil
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // idle puts a connection into the pool, and returns the other end of it.
-func idle(p *pool) net.Conn {
+func idle(p *pool[*directConn]) net.Conn {
 	ours, theirs := net.Pipe()
 	p.put(newDirectConn(ours, p))
 	return theirs
@@ -21,7 +21,7 @@ func open(c net.Conn) bool {
 	return ok && ne.Timeout()
 }
 
-func size(p *pool) int {
+func size(p *pool[*directConn]) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.idle)
@@ -31,7 +31,7 @@ func size(p *pool) int {
 // requests come.
 func TestPoolPrunes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pool{limit: defaultUpstreamIdleTimeout}
+		p := pool[*directConn]{limit: defaultUpstreamIdleTimeout}
 		for range 3 { // the timer is used again
 			first := idle(&p)
 			time.Sleep(defaultUpstreamIdleTimeout / 2)
@@ -53,7 +53,7 @@ func TestPoolPrunes(t *testing.T) {
 
 func TestPoolIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pool{limit: defaultUpstreamIdleTimeout}
+		p := pool[*directConn]{limit: defaultUpstreamIdleTimeout}
 		for range maxIdleConns {
 			idle(&p)
 		}
@@ -70,7 +70,7 @@ func TestPoolIsBounded(t *testing.T) {
 // A connection is not used beyond its limit either where the timer is late, as after a pause of the
 // whole machine.
 func TestPoolHasLateTimers(t *testing.T) {
-	p := pool{limit: defaultUpstreamIdleTimeout}
+	p := pool[*directConn]{limit: defaultUpstreamIdleTimeout}
 	defer p.closeIdle()
 	defer idle(&p).Close()
 	p.idle[0].since = time.Now().Add(-p.limit)
@@ -82,7 +82,7 @@ func TestPoolHasLateTimers(t *testing.T) {
 // A limit that is lowered holds for the connections that are there.
 func TestPoolLimitIsLowered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pool{limit: defaultUpstreamIdleTimeout}
+		p := pool[*directConn]{limit: defaultUpstreamIdleTimeout}
 		first := idle(&p)
 		if !p.lower(time.Second) || p.lower(time.Second) || p.lower(2*time.Second) {
 			t.Error("want a limit to be lowered once")

@@ -127,7 +127,7 @@ func (t *route) alias(name, form string) bool {
 // aim points a URL at the upstream, with the request's path and query.
 func (g *Gateway) aim(u *url.URL, r *http.Request) {
 	*u = *r.URL
-	u.Scheme, u.Host, u.User = g.cfg.Upstream.Scheme, g.cfg.Upstream.Host, nil
+	u.Scheme, u.Host, u.User = g.transport.rest.scheme, g.cfg.Upstream.Host, nil
 	if raw := door.Path(r.RequestURI); raw != u.EscapedPath() && !strings.HasPrefix(raw, "//") {
 		// The path has bytes that a URL has to escape (RFC 3986 section 3.3). [url.URL] writes an
 		// opaque part as it is. It cannot do so for a path that begins with //, which stays
@@ -182,5 +182,6 @@ func (a *attempt) sendFromMemory(out *http.Request) {
 	b := make([]byte, out.ContentLength)
 	n, _ := io.ReadFull(out.Body, b) // the transport refuses a short body
 	a.memory.Reset(b[:n])
+	a.inMemory = true
 	out.Body = io.NopCloser(&a.memory)
 }

@@ -1,12 +1,9 @@
 package gateway
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
-	"math"
 	"net"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -25,56 +22,22 @@ const (
 	expectTimeout = time.Second // for the upstream's 100 Continue
 )
 
-// newDirect returns a transport that forwards bodies byte for byte and reuses connections. The
-// default of two idle connections per host halves the throughput of a proxy.
+// newDirect returns a transport that forwards bodies byte for byte and reuses connections.
 func newDirect(upstream *url.URL, tlsConfig *tls.Config, idle time.Duration) *direct {
-	d := &direct{plain: upstream.Scheme == "http", addr: upstream.Host, dialer: net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive},
-		tls: tlsConfig, pool: pool{limit: idle}}
-	if upstream.Port() == "" {
-		d.addr = net.JoinHostPort(upstream.Hostname(), "80")
-	}
-	d.rest.Store(d.transport(idle))
+	d := &direct{plain: upstream.Scheme == "http", addr: address(upstream), dialer: net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive},
+		rest: newConns(upstream, tlsConfig, idle), pool: pool[*directConn]{limit: idle}}
+	d.rest.dial = d.dialer.DialContext
 	return d
-}
-
-// transport returns what sends all other requests.
-func (d *direct) transport(idle time.Duration) *http.Transport {
-	return &http.Transport{
-		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			c, err := d.dialer.DialContext(ctx, network, addr)
-			if err != nil {
-				return nil, err
-			}
-			counting := &countedConn{Conn: c}
-			counting.begun.Store(math.MaxInt64)
-			return counting, nil
-		},
-		TLSClientConfig:       d.tls,
-		TLSHandshakeTimeout:   tlsTimeout,
-		ForceAttemptHTTP2:     !d.plain,
-		DisableCompression:    true,
-		MaxIdleConns:          maxIdleConns,
-		MaxIdleConnsPerHost:   maxIdleConns,
-		IdleConnTimeout:       idle,
-		ExpectContinueTimeout: expectTimeout,
-	}
 }
 
 // heed keeps idle connections no longer than the upstream announces that it does.
 func (d *direct) heed(keepAlive []string) {
 	for _, line := range keepAlive {
-		if idle, ok := idleWithin(line); ok && d.pool.lower(idle) {
-			d.renew()
+		if idle, ok := idleWithin(line); ok {
+			d.pool.lower(idle)
+			d.rest.pool.lower(idle)
 		}
 	}
-}
-
-// renew replaces the transport by one with the limit of the pool, because the limit of a transport
-// cannot change while it is used. What still runs on the old one ends with its connection.
-func (d *direct) renew() {
-	d.renewing.Lock()
-	defer d.renewing.Unlock()
-	d.rest.Swap(d.transport(d.pool.idleLimit())).CloseIdleConnections()
 }
 
 // idleWithin returns how long a connection may be idle if its other side announces Keep-Alive:
@@ -95,7 +58,7 @@ func idleWithin(line string) (time.Duration, bool) {
 
 // closeIdle closes all idle connections.
 func (d *direct) closeIdle() {
-	d.rest.Load().CloseIdleConnections()
+	d.rest.pool.closeIdle()
 	d.pool.closeIdle()
 }
 
@@ -111,7 +74,35 @@ type countedConn struct {
 	wrote atomic.Int64
 	begun atomic.Int64 // wrote, when the latest request began; HTTP/2 has a reset of its own for each request
 	ended atomic.Bool  // the other side reads no more
+	http1 bool         // HTTP/1 is spoken, or TLS
+	heard bool         // something was read
+	http2 atomic.Bool  // ... which began as HTTP/2 does
 }
+
+func (c *countedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if !c.heard && n > 0 {
+		c.heard = true
+		if c.http1 && speaksHTTP2(p[:n]) {
+			c.http2.Store(true)
+			return 0, errHTTP2
+		}
+	}
+	return n, err
+}
+
+// frameHead is how many bytes the head of a frame of HTTP/2 has.
+const frameHead = 9
+
+// speaksHTTP2 reports whether what a server says first is of HTTP/2: SETTINGS, or GOAWAY, of the
+// connection as a whole. Such a server can make nothing of a request of HTTP/1, and has to end the
+// connection (RFC 9113 section 3.4): nothing has happened.
+func speaksHTTP2(first []byte) bool {
+	const settings, goAway = 4, 7
+	return len(first) >= frameHead && first[0] == 0 && (first[3] == settings || first[3] == goAway) && string(first[5:frameHead]) == "\x00\x00\x00\x00"
+}
+
+var errHTTP2 = errors.New("gateway: the upstream speaks HTTP/2 without TLS: write its address as h2c://host")
 
 func (c *countedConn) Write(p []byte) (n int, err error) {
 	if c.ended.Load() {
@@ -132,15 +123,6 @@ func (c *countedConn) Write(p []byte) (n int, err error) {
 // sent before can still be read.
 func reset(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
-}
-
-// counted returns the counter below a connection, or nil.
-func counted(c net.Conn) *countedConn {
-	if t, ok := c.(*tls.Conn); ok {
-		c = t.NetConn()
-	}
-	n, _ := c.(*countedConn)
-	return n
 }
 
 // bufferPool implements [httputil.BufferPool] without an allocation per buffer.

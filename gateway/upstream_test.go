@@ -113,6 +113,47 @@ func overTLS(t testing.TB, h http.HandlerFunc, adjust func(*gateway.Config)) (*r
 	}), srv
 }
 
+// An upstream that speaks HTTP/2 without TLS is reached by h2c://, with its trailers; where HTTP/1
+// was meant, nothing has happened, and the log says what to write.
+func TestUpstreamOfHTTP2WithoutTLS(t *testing.T) { // R04
+	checkLeaks(t)
+	var n atomic.Int64
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		b, err := io.ReadAll(req.Body)
+		w.Header()["Trailer"] = []string{"Grpc-Status"}
+		w.Header()["Content-Type"] = []string{"application/grpc"}
+		_, _ = fmt.Fprintf(w, "%d %s %d %v", n.Add(1), req.Proto, len(b), err)
+		w.Header()["Grpc-Status"] = []string{"0"}
+	}))
+	srv.Config.Protocols = new(http.Protocols)
+	srv.Config.Protocols.SetUnencryptedHTTP2(true)
+	srv.Start()
+	t.Cleanup(srv.Close)
+	host := strings.TrimPrefix(srv.URL, "http://")
+	eager := tcpUpstream(t, func(c net.Conn, in *bufio.Reader) { // most servers of HTTP/2 say their settings first
+		(&frames{c}).write(frameSettings, 0, 0)
+		_, _ = io.Copy(io.Discard, in)
+	})
+	for i, body := range []string{"", "{}", strings.Repeat("x", 20_000)} {
+		r := newRig(t, "h2c://"+host, nil)
+		r.client.Transport, r.url = r.overH2C()
+		key, want := fmt.Sprint("k", i), fmt.Sprintf("%d HTTP/2.0 %d <nil>", i+1, len(body))
+		for range 2 {
+			if a := r.status(r.post(key, "/", body), 200); a.body != want || a.Trailer.Get("Grpc-Status") != "0" {
+				t.Errorf("%q %v, want %q", a.body, a.Trailer, want)
+			}
+		}
+		r.state(key, stet.Completed, "")
+
+		r = newRig(t, eager, nil)
+		r.problem(r.post(key, "/", body), "upstream-unreachable")
+		r.state(key, stet.Retryable, "upstream-unreachable")
+		if !strings.Contains(r.log.String(), "h2c://") {
+			t.Errorf("the log does not say what to write: %s", r.log)
+		}
+	}
+}
+
 // C07: what an upstream sends is not in the log, and what goes the short way is not in the standard
 // logger's either.
 func TestLogsHoldNoContent(t *testing.T) {

@@ -25,7 +25,7 @@ import "fmt"
 //	file     it names a file; live or restart, as with reload, for other contents of the file
 type File struct {
 	Listen            string   `yaml:"listen" default:":8080" nonempty:"" doc:"address that clients connect to; port 0 picks a free one" reload:"restart" why:"an address is bound once"`
-	Upstream          string   `yaml:"upstream" init:"http://127.0.0.1:3000" doc:"URL of the API behind the gateway, without a path" reload:"live"`
+	Upstream          string   `yaml:"upstream" init:"http://127.0.0.1:3000" doc:"URL of the API behind the gateway, without a path; h2c:// for HTTP/2 without TLS" reload:"live"`
 	ReadHeaderTimeout Seconds  `yaml:"read_header_timeout_s" default:"10" min:"0.001" doc:"maximum time for a request's header to arrive, and for a TLS handshake" reload:"restart" why:"net/http takes it once"`
 	ReadTimeout       Seconds  `yaml:"read_timeout_s" default:"30" min:"0.001" doc:"maximum time for the whole body to arrive; a slower one gets 408 request-timeout, and nothing is reserved" reload:"live"`
 	WriteTimeout      Seconds  `yaml:"write_timeout_s" default:"30" min:"0.001" doc:"maximum time for a client to read the next 64 KiB of an answer; a slower one is disconnected" reload:"live"`

@@ -69,7 +69,7 @@ func TestErrors(t *testing.T) {
 		"merge key":                       {"admin: &a { listen: '127.0.0.1:1' }\nstore:\n  <<: *a\n", "stet.yaml:3:3: store: << is not supported; an anchor on a whole value is"},
 		"address":                         {"listen: localhost\n", `stet.yaml:1:9: listen: "localhost" is not HOST:PORT; :8080 is every address of this machine, port 0 a free one`},
 		"port":                            {"listen: ':http'\n", `stet.yaml:1:9: listen: ":http" is not HOST:PORT; :8080 is every address of this machine, port 0 a free one`},
-		"upstream":                        {"upstream: 127.0.0.1:3000\n", `stet.yaml:1:11: upstream: "127.0.0.1:3000" is not the URL of a server, such as http://127.0.0.1:3000`},
+		"upstream":                        {"upstream: 127.0.0.1:3000\n", `stet.yaml:1:11: upstream: "127.0.0.1:3000" is not the URL of a server, such as http://127.0.0.1:3000, https://api.internal, or h2c://127.0.0.1:50051 for HTTP/2 without TLS`},
 		"upstream's query":                {"upstream: http://a/?b=c\n", "stet.yaml:1:11: upstream: it has a scheme and a host, nothing more: requests are forwarded with their own paths and queries"},
 		"a proxy's name":                  {"trusted_proxies: [10.0.0.0/8, lb.internal]\n", `stet.yaml:1:31: trusted_proxies[1]: "lb.internal" is no address and no range of them, such as 10.0.0.7 or 10.0.0.0/8`},
 		"no room for a target":            {"limits: { max_target_bytes: 0 }\n", "stet.yaml:1:29: limits.max_target_bytes: 0 is too little: at least 1"},
