@@ -38,6 +38,10 @@ type Config struct {
 	// Who is the name in the audit trail of clients without a token; default "loopback".
 	Who string
 
+	// ProblemBase is the prefix of problem types, followed by the code; default
+	// [stethttp.DefaultProblemBase].
+	ProblemBase string
+
 	// Webhook serves POST /hooks/reconcile, such as a [reconcile.Webhook]; nil means 404.
 	Webhook http.Handler
 
@@ -74,6 +78,7 @@ type Handler struct {
 // whatever it is asked with what is wrong.
 func New(e *stet.Engine, c Config) *Handler {
 	c.Who, c.Throttle = cmp.Or(c.Who, "loopback"), cmp.Or(c.Throttle, new(Throttle))
+	c.ProblemBase = cmp.Or(c.ProblemBase, stethttp.DefaultProblemBase)
 	c.Engine, c.Log, c.CursorSecret = e, cmp.Or(c.Log, slog.New(slog.DiscardHandler)), sumOf(c.Tokens)
 	if c.Clients == nil && c.Policy != nil {
 		c.Clients = c.clients

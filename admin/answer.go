@@ -15,7 +15,6 @@ import (
 	"github.com/stet-dev/stet/internal/members"
 	"github.com/stet-dev/stet/internal/reply"
 	"github.com/stet-dev/stet/operate"
-	"github.com/stet-dev/stet/stethttp"
 )
 
 // action is what a route does: one method of [operate.Desk].
@@ -212,11 +211,11 @@ func (c *call) Reserve(bytes int64) error {
 	return nil
 }
 
-// write answers with a problem.
-func write(w http.ResponseWriter, p operate.Problem) {
-	p.Type = stethttp.DefaultProblemBase + p.Code
+// refuse answers with a problem.
+func (h *Handler) refuse(w http.ResponseWriter, p operate.Problem) {
+	p.Type = h.conf.ProblemBase + p.Code
 	if p.RetryAfter != "" {
 		w.Header().Set("Retry-After", p.RetryAfter)
 	}
-	reply.JSON(w, p.Status, reply.Problem, p)
+	reply.Refuse(w, p.Status, p)
 }

@@ -12,11 +12,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/operate"
 )
 
 var (
-	notFound        = &operate.Problem{Status: 404, Code: "not-found", Title: "There is no such thing", Detail: "It does not exist, or it is out of reach."}
+	notFound        = operate.ProblemOf(stet.ErrNotFound)
 	unauthenticated = &operate.Problem{Status: 401, Code: "unauthenticated", Title: "Authentication is needed", Detail: "Send Authorization: Bearer and a token."}
 	wrongToken      = &operate.Problem{Status: 401, Code: "unauthenticated", Title: "The token was refused", Detail: "It is none that is known here, or it has expired."}
 	tooManyLogins   = &operate.Problem{Status: 429, Code: "too-many-logins", Title: "Too many wrong tokens", Retryable: true}

@@ -6,6 +6,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stet-dev/stet/admin"
+	"github.com/stet-dev/stet/stethttp"
 )
 
 // Operators find every problem code of the API in docs/operate.md, with its status.
@@ -17,7 +20,7 @@ func TestEveryProblemIsExplained(t *testing.T) {
 	_, table, _ := strings.Cut(string(text), "**What the admin API refuses**")
 	table, _, _ = strings.Cut(table, "\n## ")
 	var files []string
-	for _, of := range []string{"*.go", "../operate/*.go"} {
+	for _, of := range []string{"*.go", "../operate/*.go", "../internal/reply/*.go"} {
 		names, err := filepath.Glob(of)
 		if err != nil {
 			t.Fatal(err)
@@ -38,5 +41,18 @@ func TestEveryProblemIsExplained(t *testing.T) {
 	}
 	if n < 20 {
 		t.Errorf("only %d codes were found", n)
+	}
+}
+
+// The problems of the API are of the type that the configuration says, or of the project's own pages.
+func TestProblemsAreOfTheBase(t *testing.T) { // X01
+	for base, want := range map[string]string{"https://errors.example/": "https://errors.example/", "": stethttp.DefaultProblemBase} {
+		d := newDesk(t, admin.Config{ProblemBase: base}, nil)
+		d.refused("/api/v1/keys/s/none", 404, "not-found")
+		res, body := d.get("/api/v1/keys/s/none")
+		if !strings.HasPrefix(body, `{"type":"`+want+`not-found","title":"There is no such thing","status":404,"detail":`) ||
+			res.ContentLength != int64(len(body)) || res.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("with the base %q: %v %s", base, res.Header, body)
+		}
 	}
 }

@@ -118,7 +118,7 @@ func (h *Handler) serve(rt route) http.HandlerFunc {
 			doc, err = rt.do(h, c)
 		}
 		if err != nil {
-			write(w, *operate.ProblemOf(err))
+			h.refuse(w, *operate.ProblemOf(err))
 			return
 		}
 		switch doc := doc.(type) {

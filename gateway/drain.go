@@ -65,10 +65,20 @@ func (d *drain) look() (running int, began time.Time) {
 	return d.n, d.began
 }
 
-// refuseDraining answers a request that came after the drain began. The request is not looked at.
-func refuseDraining(w http.ResponseWriter, r *http.Request) {
+// refuser is a handler that has its own form of refusals: a [Gateway], or a type that embeds one.
+type refuser interface {
+	turnAway(w http.ResponseWriter, r *http.Request, code stethttp.Code, detail string)
+}
+
+// refuseDraining answers a request that came after the drain began, in the form of the server's
+// handler. The request is not looked at.
+func refuseDraining(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	w.Header().Set("Connection", "close")
-	stethttp.NewProblem(stethttp.ShuttingDown, stethttp.DefaultProblemBase).After(time.Second).ServeHTTP(w, r)
+	if g, ok := h.(refuser); ok {
+		g.turnAway(w, r, stethttp.ShuttingDown, "")
+		return
+	}
+	stethttp.NewProblem(stethttp.ShuttingDown, stethttp.DefaultProblemBase).ServeHTTP(w, r)
 }
 
 // limitBodies gives a request body a time limit to arrive. [http.Server.ReadTimeout] would stay on

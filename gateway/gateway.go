@@ -104,7 +104,7 @@ func (g *Gateway) enter(r *http.Request) (*http.Request, *door.Fault) {
 	return g.door.Enter(r)
 }
 
-// turnAway refuses a request that has no route. With an empty detail the answer has that of the
+// turnAway refuses a request before it has a route. With an empty detail the answer has that of the
 // code.
 func (g *Gateway) turnAway(w http.ResponseWriter, r *http.Request, code stethttp.Code, detail string) {
 	p := stethttp.NewProblem(code, g.routes.unmatched.Config.ProblemBase)

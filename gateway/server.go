@@ -215,8 +215,9 @@ func orForever(d time.Duration) time.Duration {
 func (s *Server) Draining() bool { return s.ending.Load() }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	h := *s.handler.Load()
 	if !s.drain.enter() {
-		refuseDraining(w, r)
+		refuseDraining(w, r, h)
 		return
 	}
 	leave := s.drain.leave
@@ -227,7 +228,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	defer leave()
-	(*s.handler.Load()).ServeHTTP(w, r)
+	h.ServeHTTP(w, r)
 }
 
 // upgrading is the ResponseWriter of a request that may switch its connection to another protocol.
@@ -252,7 +253,8 @@ func (u *upgrading) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // Run serves until ctx ends and for DrainDelay more, and then drains: the listener closes, requests
 // on kept-alive connections are answered with 503 and Connection: close, and Run returns when the
-// running requests have finished. The admin listener stays open until then. The error says that a
+// running requests have finished. If the handler is a [Gateway], or a type that embeds one, that
+// answer has the form of the Gateway's own refusals. The admin listener stays open until then. The error says that a
 // listener failed, or that requests were cut off after DrainTimeout. Upgraded connections are
 // closed without waiting for them.
 func (s *Server) Run(ctx context.Context) error {

@@ -9,13 +9,17 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/gateway"
 	"github.com/stet-dev/stet/internal/tier"
+	"github.com/stet-dev/stet/stethttp"
+	"github.com/stet-dev/stet/store/memstore"
 )
 
 // running is a Server that Run serves.
@@ -66,6 +70,18 @@ func (r *running) wait() {
 		r.t.Error("Run does not end")
 	}
 	r.done = nil
+}
+
+// drain asks for the end, and returns when the drain has begun: the listener is closed.
+func (r *running) drain() {
+	r.stop()
+	for {
+		c, err := net.Dial("tcp", r.Addr())
+		if err != nil {
+			return
+		}
+		c.Close()
+	}
 }
 
 // keptAlive is a connection of a client that keeps it.
@@ -131,14 +147,7 @@ func TestDrain(t *testing.T) {
 	}
 	slow.send("GET /slow HTTP/1.1\nHost: x\n\n")
 	<-entered
-	s.stop()
-	for { // until the listener is closed
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			break
-		}
-		c.Close()
-	}
+	s.drain()
 	idle.send(get)
 	res, b := idle.read()
 	var doc struct {
@@ -168,6 +177,84 @@ func TestDrain(t *testing.T) {
 	if _, err := net.Dial("tcp", s.AdminAddr()); err == nil {
 		t.Fatal("the admin listener is still open")
 	}
+}
+
+// A request that comes while the server drains is refused in the form of the gateway's configuration
+// and counted, and the upstream does not get it.
+func TestRefusalsWhileDraining(t *testing.T) { // X01
+	stripe := must(stethttp.Profile("stripe"))
+	for name, c := range map[string]struct {
+		form        stethttp.Config
+		media, body string
+		wrap        func(*gateway.Gateway) http.Handler // nil: it serves by itself
+	}{
+		"a problem base":  {stethttp.Config{ProblemBase: "https://errors.example/"}, "application/problem+json", `{"type":"https://errors.example/shutting-down",`, nil},
+		"a profile":       {stripe, "application/json", `{"error":{"type":"api_error","code":"shutting-down",`, nil},
+		"a form of one's": {stethttp.Config{Render: ownForm}, "text/x", "shutting-down, as we say it", nil},
+		"embedded": {stethttp.Config{Errors: stethttp.PlainErrors}, "application/json", `{"error":"The gateway is shutting down"}`,
+			func(g *gateway.Gateway) http.Handler { return struct{ *gateway.Gateway }{g} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checkLeaks(t)
+			entered, goOn := make(chan struct{}), make(chan struct{})
+			var asked atomic.Int64
+			up := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+				asked.Add(1)
+				if r.URL.Path == "/slow" {
+					close(entered)
+					<-goOn
+				}
+				fmt.Fprint(w, "ok")
+			})
+			counted := make(chan stet.Event, 10)
+			e := must(stet.New(memstore.New(memstore.Config{}), stet.Config{Observe: func(e stet.Event) {
+				if e.Kind == stet.Answer {
+					counted <- e
+				}
+			}}))
+			c.form.AllowOrigins = []string{"https://shop.example"}
+			gw := must(gateway.New(e, gateway.Config{Upstream: must(url.Parse(up)), Default: c.form, Scope: stethttp.SingleTenant}))
+			defer gw.CloseIdle()
+			h := http.Handler(gw)
+			if c.wrap != nil {
+				h = c.wrap(gw)
+			}
+			s := start(t, gateway.ServerConfig{Handler: h})
+			slow, idle := connect(t, s.Addr()), connect(t, s.Addr())
+			idle.send(get)
+			idle.read()
+			<-counted
+			slow.send("GET /slow HTTP/1.1\nHost: x\n\n")
+			<-entered
+			s.drain()
+			idle.send("POST / HTTP/1.1\nHost: x\nOrigin: https://shop.example\nIdempotency-Key: \"k\"\nContent-Length: 2\n\n{}")
+			res, body := idle.read()
+			if got := res.Header; res.StatusCode != 503 || !res.Close || got.Get("Retry-After") != "1" || got.Get("Content-Type") != c.media ||
+				got.Get("Access-Control-Allow-Origin") != "https://shop.example" || got.Get("Stet-Outcome") != "not-executed" || !strings.HasPrefix(body, c.body) {
+				t.Errorf("%v %s", res, body)
+			}
+			select {
+			case got := <-counted:
+				if got.Result != "limited" || got.Status != 503 || got.Route != "default" {
+					t.Errorf("it counts as %+v", got)
+				}
+			default:
+				t.Error("it is not counted")
+			}
+			close(goOn)
+			slow.read()
+			s.wait()
+			if got := asked.Load(); got != 2 {
+				t.Errorf("the upstream got %d requests, want 2", got)
+			}
+		})
+	}
+}
+
+func ownForm(w http.ResponseWriter, _ *http.Request, p *stethttp.Problem) {
+	w.Header().Set("Content-Type", "text/x")
+	w.WriteHeader(p.Status)
+	fmt.Fprint(w, p.Code, ", as we say it")
 }
 
 // With nothing running there is nothing to wait for, whatever connections are open; upgraded ones

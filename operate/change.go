@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/reply"
 	"github.com/stet-dev/stet/reconcile"
 )
 
@@ -169,7 +170,7 @@ func (s *service) unchanged(head *stet.Head, err error) error {
 
 // stateChanged says what the record is instead, as far as is known.
 func stateChanged(head *stet.Head) error {
-	p := &Problem{Status: 409, Code: "state-changed", Title: "The record's state does not allow this", Detail: "It is in another state, or was changed meanwhile. Look at it again."}
+	p := refusal(reply.StateChanged, "It is in another state, or was changed meanwhile. Look at it again.")
 	if head.State != 0 {
 		p.Detail = fmt.Sprintf("It is %s, at version %d: it was changed meanwhile, or this is not done to what is %[1]s. Look at it again.", head.State, head.Version)
 	}

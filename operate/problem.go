@@ -8,6 +8,7 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/bounds"
+	"github.com/stet-dev/stet/internal/reply"
 	"github.com/stet-dev/stet/reconcile"
 )
 
@@ -30,13 +31,18 @@ type Problem struct {
 }
 
 var (
-	notFound    = &Problem{Status: 404, Code: "not-found", Title: "There is no such thing", Detail: "It does not exist, or it is out of reach."}
+	notFound    = refusal(reply.NotFound, "It does not exist, or it is out of reach.")
 	unavailable = &Problem{Status: 503, Code: "store-unavailable", Title: "The store did not answer", Detail: "Try again later.", Retryable: true}
 	unreadable  = &Problem{Status: 500, Code: "corrupt-record", Title: "The record cannot be read", Detail: "What the store has for this key is damaged, or sealed with an encryption key that is not at hand. Requests with it are refused."}
 	unlisted    = &Problem{Status: 501, Code: "not-supported", Title: "This store cannot list its records", Detail: "Ask for single keys, by scope and key."}
 	noHistory   = &Problem{Status: 501, Code: "not-supported", Title: "This store keeps no audit trail", Detail: "Changes are in the log of the process that made them."}
 	unfound     = &Problem{Status: 501, Code: "not-supported", Title: "This store does not find records by downstream names", Detail: "Ask by the key, with q."}
 )
+
+// refusal returns the problem of a refusal that the webhook has as well.
+func refusal(r reply.Refusal, detail string) *Problem {
+	return &Problem{Status: r.Status, Code: r.Code, Title: r.Title, Detail: detail}
+}
 
 func (p *Problem) Error() string {
 	text := strings.Trim(p.Title+": "+p.Detail, ": ")

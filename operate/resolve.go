@@ -11,6 +11,7 @@ import (
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/age"
 	"github.com/stet-dev/stet/internal/canon"
+	"github.com/stet-dev/stet/internal/reply"
 	"github.com/stet-dev/stet/reconcile"
 )
 
@@ -181,8 +182,8 @@ var noAnswer = &Problem{Status: 409, Code: "no-answer", Title: "That answer is n
 	Detail: "A late-answer is taken where one came, and a last-probe where there is none and the probe found it with a status. Look at the record: its late_answer and last_probe say what is known."}
 
 // contradicted is what no waiting cures.
-var contradicted = &Problem{Status: 409, Code: "contradicted", Title: "The handler's answer says otherwise",
-	Detail: "The handler came back too late, with an answer that is kept with the record. Resolve it as completed; or release it with override where you know better, which takes the role admin, and which the audit trail keeps."}
+var contradicted = refusal(reply.Contradicted,
+	"The handler came back too late, with an answer that is kept with the record. Resolve it as completed; or release it with override where you know better, which takes the role admin, and which the audit trail keeps.")
 
 // found is the problem of a release that a probe speaks against.
 var found = &Problem{Status: 409, Code: "contradicted", Title: "A probe has found that it happened",

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/stethttp"
 )
 
 func TestProbe(t *testing.T) {
@@ -216,6 +217,29 @@ func TestNoticesThatChangeNothing(t *testing.T) {
 	w.begin(0, stet.Unresolved)
 	if err := running.Settle(t.Context(), stet.Outcome{Response: stet.Response{Status: 200}}); err != nil {
 		t.Error(err)
+	}
+}
+
+// A refusal has the webhook's problem base, and for a code of the layer the layer's status and title.
+// No cache keeps it.
+func TestRefusalsOfTheWebhook(t *testing.T) { // X01
+	w := newWard(t, 1)
+	const base = "https://errors.example/"
+	h := Webhook{Engine: w.Engine, Secrets: []string{secret}, ProblemBase: base}
+	a := httptest.NewRecorder()
+	h.ServeHTTP(a, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(w.voided(0))))
+	p := stethttp.NewProblem(stethttp.Unauthenticated, base)
+	want := fmt.Sprintf(`{"type":%q,"title":%q,"status":401,"detail":%q,"code":"unauthenticated"}`+"\n", p.Type, p.Title, notSigned)
+	if got := a.Header(); a.Code != p.Status || a.Body.String() != want || got.Get("Cache-Control") != "no-store" || got.Get("Content-Type") != "application/problem+json" ||
+		got.Get("Content-Length") != fmt.Sprint(len(want)) {
+		t.Errorf("%d %v %s, want %s", a.Code, got, a.Body, want)
+	}
+	h.ProblemBase = ""
+	a = httptest.NewRecorder()
+	h.ServeHTTP(a, httptest.NewRequest(http.MethodGet, "/", nil))
+	want = fmt.Sprintf(`{"type":%q,"title":"A notice is sent by POST","status":405,`, stethttp.DefaultProblemBase+"method-not-allowed")
+	if a.Code != 405 || !strings.HasPrefix(a.Body.String(), want) {
+		t.Errorf("%d %s, want %s", a.Code, a.Body, want)
 	}
 }
 

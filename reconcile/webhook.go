@@ -56,6 +56,9 @@ type Webhook struct {
 	Clock     func() time.Time // the local clock; nil means time.Now
 	Who       string           // the name in the history; default "webhook"
 	Provider  string           // how notices are signed and written; default "standard-webhooks", the only one
+	// ProblemBase is the prefix of problem types, followed by the code; default
+	// [stethttp.DefaultProblemBase].
+	ProblemBase string
 }
 
 var webhookBounds = bounds.For[Webhook](bounds.Duration("Tolerance", bounds.Short, bounds.Long).OrDefault())
@@ -99,7 +102,7 @@ func (h Webhook) Validate() error {
 func (h Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		refuse(w, methodNotAllowed, "A notice is sent by POST.")
+		h.refuse(w, methodNotAllowed, "A notice is sent by POST.")
 		return
 	}
 	p, err := h.provider()
@@ -109,26 +112,26 @@ func (h Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s, signed = p.Verify(r.Header)
 	}
 	if !signed || !h.fresh(s.At) {
-		refuse(w, unauthenticated, notSigned)
+		h.refuse(w, ofLayer(stethttp.Unauthenticated), notSigned)
 		return
 	}
 	buf := held.Buffer(held.Owner("notices"))
 	defer buf.Drop()
 	switch err := buf.Fill(r.Body, r.ContentLength, maxNotice); {
 	case errors.Is(err, ledger.ErrTooLong): // of one that is sent in chunks it shows late
-		refuse(w, tooLarge, fmt.Sprintf("A notice has at most %d bytes.", maxNotice))
+		h.refuse(w, ofLayer(stethttp.PayloadTooLarge), fmt.Sprintf("A notice has at most %d bytes.", maxNotice))
 		return
 	case errors.Is(err, ledger.ErrNoRoom):
 		w.Header().Set("Retry-After", "1")
-		refuse(w, rateLimited, "Too many notices are being read: send the notice again.")
+		h.refuse(w, ofLayer(stethttp.RateLimited), "Too many notices are being read: send the notice again.")
 		return
 	case err != nil:
-		refuse(w, invalidNotice, "The notice was cut off.")
+		h.refuse(w, invalidNotice, "The notice was cut off.")
 		return
 	}
 	body := buf.Bytes()
 	if !h.signedBy(&p, &s, body) { // before a byte of it is looked at
-		refuse(w, unauthenticated, notSigned)
+		h.refuse(w, ofLayer(stethttp.Unauthenticated), notSigned)
 		return
 	}
 	n, problem := p.Decode(body)
@@ -136,7 +139,7 @@ func (h Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problem = n.resolve()
 	}
 	if problem != "" {
-		refuse(w, invalidNotice, problem)
+		h.refuse(w, invalidNotice, problem)
 		return
 	}
 	h.take(w, r, n, s.ID)
@@ -166,7 +169,7 @@ func (h *Webhook) fresh(at time.Time) bool {
 func (h Webhook) take(w http.ResponseWriter, r *http.Request, n *notice, webhookID string) {
 	id, why, problem := h.find(r, n)
 	if problem != "" {
-		refuse(w, why, problem)
+		h.refuse(w, why, problem)
 		return
 	}
 	note := stet.Note{Who: h.who(), Why: "the provider said so",
@@ -179,14 +182,14 @@ func (h Webhook) take(w http.ResponseWriter, r *http.Request, n *notice, webhook
 	case errors.Is(err, stet.ErrKnown):
 		known(w)
 	case errors.Is(err, stet.ErrNotFound):
-		refuse(w, notFound, "There is no such record.")
+		h.refuse(w, reply.NotFound, "There is no such record.")
 	case errors.Is(err, stet.ErrOtherRun) && !n.isCalled(&got):
-		refuse(w, notFound, "There is no record with these names: each name that is given has to be the record's.")
+		h.refuse(w, reply.NotFound, "There is no record with these names: each name that is given has to be the record's.")
 	case errors.Is(err, stet.ErrOtherRun):
-		refuse(w, stateChanged, fmt.Sprintf("The notice is about another execution than the record's, which is at "+
+		h.refuse(w, reply.StateChanged, fmt.Sprintf("The notice is about another execution than the record's, which is at "+
 			"attempt %d: send what became of that one.", got.Attempt))
 	case errors.Is(err, stet.ErrUnnamed): // what the provider's decoder has let pass
-		refuse(w, invalidNotice, "The notice does not say which execution of the key it is about: send the fence that the upstream "+
+		h.refuse(w, invalidNotice, "The notice does not say which execution of the key it is about: send the fence that the upstream "+
 			"was sent (Stet-Fence). For \"completed\", a downstream_key is enough if it is the one that Stet made (Stet-Downstream-Key), since "+
 			"one that the handler chose may name several lives; and so is a downstream_id of an execution without recovery points.")
 	case errors.Is(err, stet.ErrContradicted) && n.resolution.Response != nil:
@@ -196,14 +199,14 @@ func (h Webhook) take(w http.ResponseWriter, r *http.Request, n *notice, webhook
 		h.contradict(w, r, &got, n, "The handler's own answer is held, and says that it happened: send \"completed\", or have "+
 			"an operator decide.")
 	case errors.Is(err, stet.ErrAttended):
-		refuse(w, attended, "The handler has not returned, so that it may still happen: send the notice again later.")
+		h.refuse(w, attended, "The handler has not returned, so that it may still happen: send the notice again later.")
 	case errors.Is(err, stet.ErrState), errors.Is(err, stet.ErrStale):
 		h.moved(w, r, &got, n, err)
 	case errors.Is(err, stet.ErrRefused):
-		refuse(w, tooLarge, "The store cannot keep a result of this size: send the status alone.")
+		h.refuse(w, ofLayer(stethttp.PayloadTooLarge), "The store cannot keep a result of this size: send the status alone.")
 	default:
 		w.Header().Set("Retry-After", "5")
-		refuse(w, storeUnavailable, "The store did not answer: send the notice again.")
+		h.refuse(w, ofLayer(stethttp.StoreUnavailable), "The store did not answer: send the notice again.")
 	}
 }
 
@@ -212,12 +215,12 @@ func (h Webhook) moved(w http.ResponseWriter, r *http.Request, got *stet.Head, n
 	done := n.resolution.Response != nil
 	switch {
 	case errors.Is(err, stet.ErrStale), got.State == stet.Running:
-		refuse(w, inProgress, "It is still running: send the notice again later.")
+		h.refuse(w, ofLayer(stethttp.InProgress), "It is still running: send the notice again later.")
 	case got.State == stet.Unknown && done:
-		refuse(w, published, "Part of an answer has reached a client, and another may not follow: "+
+		h.refuse(w, published, "Part of an answer has reached a client, and another may not follow: "+
 			"send the status alone.")
 	case got.State == stet.Unknown:
-		refuse(w, published, "Part of an answer has reached a client, so that it did happen: send \"completed\".")
+		h.refuse(w, published, "Part of an answer has reached a client, so that it did happen: send \"completed\".")
 	case got.State == stet.Retryable && done:
 		h.contradict(w, r, got, n, "The record says that nothing happened, and a retry may run: "+
 			"have an operator look at it now.")
@@ -241,7 +244,7 @@ func (h Webhook) contradict(w http.ResponseWriter, r *http.Request, got *stet.He
 	// be kept, the event has told of it, and the provider sends the notice again.
 	_ = h.Engine.Operator().AuditOf(r.Context(), got, stet.Note{Who: h.who(), Action: ActionContradiction,
 		Why: fmt.Sprintf("the provider said %s; the record is %s", said, got.State), Evidence: n.Evidence})
-	refuse(w, contradicted, detail)
+	h.refuse(w, reply.Contradicted, detail)
 }
 
 func (h Webhook) who() string { return cmp.Or(h.Who, "webhook") }
@@ -251,13 +254,13 @@ func (h Webhook) tell(got *stet.Head, result string) {
 }
 
 // find returns the record that has all names of the notice, or what is wrong.
-func (h Webhook) find(r *http.Request, n *notice) (id stet.ID, why refusal, problem string) {
+func (h Webhook) find(r *http.Request, n *notice) (id stet.ID, why reply.Refusal, problem string) {
 	if n.Key != "" { // Resolve compares the others
 		return stet.ID{Scope: cmp.Or(stet.Scope(n.Scope), stethttp.DefaultScope), Key: stet.Key(n.Key)}, why, ""
 	}
 	heads, err := h.Engine.Operator().Find(r.Context(), stet.Scope(n.Scope), cmp.Or(n.DownstreamKey, n.DownstreamID))
 	if err != nil {
-		return id, storeUnavailable,
+		return id, ofLayer(stethttp.StoreUnavailable),
 			"The store cannot be asked by downstream names at the moment: send the notice again, or name the key."
 	}
 	more := len(heads) == stet.DefaultLimit // the store may know others
@@ -266,7 +269,7 @@ func (h Webhook) find(r *http.Request, n *notice) (id stet.ID, why refusal, prob
 	case len(heads) == 1 && !more:
 		return heads[0].ID, why, ""
 	case len(heads) == 0 && !more:
-		return id, notFound, "There is no record with these names."
+		return id, reply.NotFound, "There is no record with these names."
 	}
 	return id, ambiguous, "Several records have that name: name the scope and the key."
 }
@@ -275,34 +278,24 @@ func known(w http.ResponseWriter) {
 	reply.JSON(w, http.StatusOK, reply.Document, map[string]string{"result": "known"})
 }
 
-// refusal is a problem document (RFC 9457).
-type refusal struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
-	Code   string `json:"code"`
-}
-
-// A code that the layer or the admin API answers with as well has their title: both stand on its
-// page.
+// These are the refusals of the webhook alone. A code that the admin API or the layer answers with as
+// well has their title (see [reply.NotFound] and ofLayer): both stand on its page.
 var (
-	ambiguous        = refusal{Status: 409, Code: "ambiguous", Title: "Several records have this name"}
-	attended         = refusal{Status: 409, Code: "attended", Title: "The handler has not returned"}
-	contradicted     = refusal{Status: 409, Code: "contradicted", Title: "The handler's answer says otherwise"}
-	inProgress       = refusal{Status: 409, Code: "in-progress", Title: "A request with this Idempotency-Key is running"}
-	invalidNotice    = refusal{Status: 400, Code: "invalid-notice", Title: "The notice cannot be used"}
-	methodNotAllowed = refusal{Status: 405, Code: "method-not-allowed", Title: "A notice is sent by POST"}
-	notFound         = refusal{Status: 404, Code: "not-found", Title: "There is no such thing"}
-	published        = refusal{Status: 409, Code: "published", Title: "Part of an answer has reached a client"}
-	rateLimited      = refusal{Status: 429, Code: "rate-limited", Title: "Too many requests"}
-	stateChanged     = refusal{Status: 409, Code: "state-changed", Title: "The record's state does not allow this"}
-	storeUnavailable = refusal{Status: 503, Code: "store-unavailable", Title: "The idempotency store did not answer"}
-	tooLarge         = refusal{Status: 413, Code: "payload-too-large", Title: "The request body is too large"}
-	unauthenticated  = refusal{Status: 401, Code: "unauthenticated", Title: "The request does not say whose it is"}
+	ambiguous        = reply.Refusal{Status: 409, Code: "ambiguous", Title: "Several records have this name"}
+	attended         = reply.Refusal{Status: 409, Code: "attended", Title: "The handler has not returned"}
+	invalidNotice    = reply.Refusal{Status: 400, Code: "invalid-notice", Title: "The notice cannot be used"}
+	methodNotAllowed = reply.Refusal{Status: 405, Code: "method-not-allowed", Title: "A notice is sent by POST"}
+	published        = reply.Refusal{Status: 409, Code: "published", Title: "Part of an answer has reached a client"}
 )
 
-func refuse(w http.ResponseWriter, r refusal, detail string) {
-	r.Type, r.Detail = stethttp.DefaultProblemBase+r.Code, detail
-	reply.JSON(w, r.Status, reply.Problem, r)
+// ofLayer returns the refusal with a code of the layer.
+func ofLayer(code stethttp.Code) reply.Refusal {
+	p := stethttp.NewProblem(code, "")
+	return reply.Refusal{Status: p.Status, Code: string(code), Title: p.Title}
+}
+
+// refuse answers with a problem document.
+func (h *Webhook) refuse(w http.ResponseWriter, r reply.Refusal, detail string) {
+	r.Type, r.Detail = cmp.Or(h.ProblemBase, stethttp.DefaultProblemBase)+r.Code, detail
+	reply.Refuse(w, r.Status, r)
 }

@@ -3,10 +3,12 @@ package stethttp
 import (
 	"maps"
 	"slices"
+
+	"github.com/stet-dev/stet/internal/reply"
 )
 
 // ProblemMediaType is what problem documents are sent as.
-const ProblemMediaType = problemMediaType
+const ProblemMediaType = reply.Problem
 
 // Codes returns every code there is.
 func Codes() []Code { return slices.Collect(maps.Keys(kinds)) }

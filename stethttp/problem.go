@@ -57,9 +57,6 @@ type Problem struct {
 	outcome   string // what a layer in front is told in Stet-Outcome
 }
 
-// problemMediaType is the media type of problem documents (RFC 9457 section 3).
-const problemMediaType = "application/problem+json"
-
 // kind is what the layer says with a code, and the result in idem_requests_total that the request
 // counts as.
 type kind struct {
@@ -141,7 +138,7 @@ var kinds = map[Code]kind{
 			"Content-Length or Transfer-Encoding: chunked, and whole chunks."},
 	Loop: {508, "limited", false, stop, "The request goes round in circles",
 		"The request came through gateways like this one too often: the upstream of one of them leads back to it."},
-	ShuttingDown: {503, ofRun, true, reuse, "The gateway is shutting down",
+	ShuttingDown: {503, "limited", true, reuse, "The gateway is shutting down",
 		"Nothing was run. Send the request again, with the same key."},
 }
 
@@ -162,6 +159,8 @@ func NewProblem(code Code, base string) *Problem {
 		p.outcome = outcome.Unknown
 	case ResultNotRetained: // as a replay it is the result
 		p.outcome = ""
+	case ShuttingDown:
+		p.RetryAfter = 1
 	}
 	return p
 }

@@ -2,7 +2,6 @@ package stethttp
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/reply"
 )
 
 // respond sends p in the form that c asks for. Every answer of the layer itself goes through here.
@@ -57,9 +57,7 @@ func (c *Config) echo(h http.Header, r *http.Request) {
 
 // document sends an answer in one of the layer's own forms.
 func (c *Config) document(w http.ResponseWriter, p *Problem) {
-	h := w.Header()
-	h.Set("Content-Type", problemMediaType)
-	var doc any = p
+	h, media, doc := w.Header(), reply.Problem, any(p)
 	switch c.Errors {
 	case ProblemErrors:
 	case IETFErrors:
@@ -70,22 +68,13 @@ func (c *Config) document(w http.ResponseWriter, p *Problem) {
 		}
 		doc = &q
 	case StripeErrors:
-		h.Set("Content-Type", "application/json")
 		h.Set(shouldRetry, strconv.FormatBool(p.Retryable))
 		identify(h)
-		doc = stripeError(p)
+		media, doc = reply.Document, stripeError(p)
 	case PlainErrors:
-		h.Set("Content-Type", "application/json")
-		doc = map[string]string{"error": plainText(p)}
+		media, doc = reply.Document, map[string]string{"error": plainText(p)}
 	}
-	body, err := json.Marshal(doc)
-	if err != nil {
-		panic("stethttp: a problem document that is not JSON: " + err.Error())
-	}
-	body = append(body, '\n')
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(p.Status)
-	_, _ = w.Write(body)
+	reply.JSON(w, p.Status, media, doc)
 }
 
 func plainText(p *Problem) string {

@@ -16,8 +16,6 @@ func TestEveryCodeHasAResult(t *testing.T) {
 		stethttp.StoreUnavailable: "store_error",
 		// What a run ended with counts as the run.
 		stethttp.ExecutionTimeout: "", stethttp.UpstreamUnreachable: "", stethttp.UpstreamFailed: "",
-		// What a server refuses that is shutting down is not counted.
-		stethttp.ShuttingDown: "",
 	}
 	for _, code := range stethttp.Codes() {
 		expected, known := want[code]

@@ -201,7 +201,7 @@ func (a *app) operators(conf *config.Config, asked *reconcile.Reconciler, notice
 		},
 		Settings: func() []admin.Setting { return a.told.Load().settings },
 		Tokens:   tokens, Refused: a.metrics.LoginRefused, Throttle: &a.waits,
-		Hosts: conf.Admin.Hosts, Webhook: notices,
+		Hosts: conf.Admin.Hosts, ProblemBase: conf.ProblemBase, Webhook: notices,
 		Draining: func() bool { return a.server.Draining() },
 		Unready:  a.watch.unready,
 		Metrics:  a.metrics.Handler(),

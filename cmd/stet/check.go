@@ -67,7 +67,7 @@ func startable(conf *config.Config) error {
 	fail(cmp.Or(token, "admin.tokens_file"), errorOf(adminTokens(&conf.Admin)))
 	fail("store.pepper_file", errorOf(config.ReadSecret(conf.Store.PepperFile)))
 	fail("store.encryption_keys_file", errorOf(layers.ReadKeys(conf.Store.EncryptionKeysFile)))
-	fail("reconcile.webhook.secret_file", errorOf(hook(nil, &conf.Reconcile.Webhook)))
+	fail("reconcile.webhook.secret_file", errorOf(hook(nil, conf)))
 	fail("reconcile.probe.headers_file", errorOf(probeHeader(conf.Reconcile.Probe.HeadersFile)))
 	return found.Err()
 }

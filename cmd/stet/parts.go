@@ -42,7 +42,7 @@ func (a *app) make(conf *config.Config) (*parts, error) {
 	if p.keys, err = layers.ReadKeys(conf.Store.EncryptionKeysFile); err != nil {
 		return nil, &statusError{exitUsage, err}
 	}
-	notices, err := hook(a.engine, &conf.Reconcile.Webhook)
+	notices, err := hook(a.engine, conf)
 	if err != nil {
 		return nil, err
 	}

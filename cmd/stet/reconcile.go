@@ -70,7 +70,8 @@ func settling(c *config.Reconcile) time.Duration {
 }
 
 // hook takes a provider's word, where the configuration has a secret for it.
-func hook(e *stet.Engine, c *config.Webhook) (http.Handler, error) {
+func hook(e *stet.Engine, conf *config.Config) (http.Handler, error) {
+	c := &conf.Reconcile.Webhook
 	if c.SecretFile == "" {
 		return nil, nil
 	}
@@ -82,7 +83,7 @@ func hook(e *stet.Engine, c *config.Webhook) (http.Handler, error) {
 	if len(secrets) == 0 {
 		return nil, failf(exitUsage, "reconcile.webhook.secret_file: %s is empty", c.SecretFile)
 	}
-	w := reconcile.Webhook{Engine: e, Secrets: secrets}
+	w := reconcile.Webhook{Engine: e, Secrets: secrets, ProblemBase: conf.ProblemBase}
 	if err := w.Validate(); err != nil {
 		return nil, failf(exitUsage, "reconcile.webhook.secret_file: %w", err)
 	}

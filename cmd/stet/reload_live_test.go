@@ -182,6 +182,32 @@ func TestReloadWebhookSecret(t *testing.T) { // D01
 	}
 }
 
+// What the admin API and the webhook refuse is of the type that problem_base says now.
+func TestReloadProblemBase(t *testing.T) { // X01, D01
+	t.Chdir(t.TempDir())
+	hold(t, "secret", "whsec_"+base64.StdEncoding.EncodeToString([]byte("0123456789abcdef01234567")))
+	const conf = "store: { dsn: 'memory:' }\nreconcile: { webhook: { secret_file: secret } }\nproblem_base: "
+	gate := newReloading(t, creating(t), conf+"https://one.example/\n")
+	for _, base := range []string{"https://one.example/", "https://two.example/"} {
+		gate.reload(conf + base + "\n")
+		for method, path := range map[string]string{http.MethodGet: "/api/v1/keys/s/none", http.MethodPost: "/hooks/reconcile"} {
+			req, err := http.NewRequestWithContext(t.Context(), method, gate.admin+path, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(res.Body)
+			_ = res.Body.Close()
+			if !strings.HasPrefix(string(body), `{"type":"`+base) {
+				t.Errorf("%s, %s: %d %s", path, base, res.StatusCode, body)
+			}
+		}
+	}
+}
+
 // Reconciling is switched on, given other headers and off again; the headers' values are not shown.
 func TestReloadReconcile(t *testing.T) { // D01, surface 6 (headers_file)
 	t.Chdir(t.TempDir())
