@@ -47,6 +47,10 @@ type Response struct {
 	Header  []Field
 	Trailer []Field
 	Body    []byte
+	// Unframed says that nothing but the end of a connection has told where Body ends (RFC 9112
+	// section 6.3): it may have been cut off. It is sent without a Content-Length, which would say
+	// that it is whole.
+	Unframed bool
 }
 
 // Kept says how much of a response is stored. A request whose response was too large to keep is

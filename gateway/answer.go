@@ -41,7 +41,7 @@ func (g *Gateway) received(res *http.Response) error {
 	g.readHeader(a, res.Header, via(res.ProtoMajor, res.ProtoMinor))
 	if !upgraded {
 		a.strip(res.Trailer)
-		a.answer = answerBody{res.Body, a, res}
+		a.answer = answerBody{res.Body, g, a, res}
 		res.Body = &a.answer
 	}
 	return nil
@@ -147,6 +147,7 @@ func downstreamName(lines []string, was string) (string, bool) {
 // ReverseProxy panics so that the client sees the same.
 type answerBody struct {
 	io.ReadCloser
+	g   *Gateway
 	p   *attempt
 	res *http.Response
 }
@@ -155,12 +156,44 @@ func (b *answerBody) Read(buf []byte) (int, error) {
 	n, err := b.ReadCloser.Read(buf)
 	switch {
 	case err == nil:
+	case err == io.EOF && endsWithConnection(b.res):
+		if n > 0 { // the guard has to have all of it first
+			return n, nil
+		}
+		if b.g.endUnframed(b.p) {
+			b.p.cutOff(errUnframed)
+			return 0, io.ErrUnexpectedEOF
+		}
 	case err == io.EOF:
 		b.p.strip(b.res.Trailer)
 	default:
 		b.p.cutOff(err)
 	}
 	return n, err
+}
+
+// endsWithConnection reports whether an answer has no other end: in HTTP/1, one that may have a body
+// and has neither a length nor chunks does (RFC 9112 section 6.3). The system closes the connections
+// of a process that is killed in the same way.
+func endsWithConnection(res *http.Response) bool {
+	return res.ProtoMajor == 1 && res.ContentLength < 0 && len(res.TransferEncoding) == 0 && res.Request.Method != http.MethodHead
+}
+
+var errUnframed = errors.New("gateway: the answer has neither a length nor chunks; it ended with its connection, and is no whole JSON")
+
+// endUnframed reports whether an answer that ended with its connection was cut off. Where that
+// cannot be told, the operator is, once for each route.
+func (g *Gateway) endUnframed(a *attempt) (cut bool) {
+	own, ok := a.w.(interface{ Unframed() (whole, cut bool) })
+	if !ok {
+		return false
+	}
+	whole, cut := own.Unframed()
+	if !whole && !cut && !a.route.unframed.Swap(true) {
+		g.cfg.Log.WarnContext(a, "an answer with neither a length nor chunks has ended with its connection: had it been cut off, it would look the same, "+
+			"and it counts as the result; have the API send Content-Length or chunks", slog.String("route", a.route.Config.Route))
+	}
+	return cut
 }
 
 // cutOff states that the answer has broken off.

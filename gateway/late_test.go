@@ -92,6 +92,10 @@ func TestLateAnswersCount(t *testing.T) { // N04
 		"unknown":             {"", head + "Stet-Outcome: unknown\nContent-Length: 2\n\nok", says(409, ""), stet.Unknown, "execution-timeout"},
 		"broken off":          {head + "Content-Length: 4\n\nok", "", says(409, ""), stet.Unknown, "execution-timeout"},
 		"closed":              {"", "", says(409, ""), stet.Unknown, "execution-timeout"},
+		"unframed":            {head + "\nok", "ok", says(201, "okok"), stet.Completed, ""}, // R06
+		"unframed JSON":       {head + "Content-Type: application/json\n\n[1", ",2]", says(201, "[1,2]"), stet.Completed, ""},
+		"long unframed JSON":  {head + "Content-Type: application/json\n\n[1", ",2,3,4,5,6]", says(409, ""), stet.Completed, ""}, // it is not held
+		"half of unframed":    {head + "Content-Type: application/json\n\n[1", "", says(409, ""), stet.Unknown, "execution-timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			checkLeaks(t)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/door"
@@ -19,7 +20,8 @@ type route struct {
 	http.Handler // the guard's
 	guard        *stethttp.Guard
 	believed     []believed
-	keyForm      string // of the key's header
+	keyForm      string      // of the key's header
+	unframed     atomic.Bool // it was said that its answers end with their connections
 }
 
 // table finds the route of a request. Its ServeMux never serves, because it would answer an unclean

@@ -2,6 +2,8 @@ package stethttp
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -35,6 +37,7 @@ type capture struct {
 	written  int64
 	buf      ledger.Buffer
 	oversize bool
+	unframed bool // its end may be where it was cut off
 	tooMuch  bool // it would have to leave before the commit; see Atomic
 	refused  bool // the held response is a refusal by Guard.Refuse
 	lines    bool // it is a stream of lines as soon as it is flushed
@@ -281,6 +284,31 @@ func (c *capture) complete() {
 // truncated reports whether the handler announced a longer body than it wrote.
 func (c *capture) truncated() bool {
 	return c.declared >= 0 && c.written < c.declared && bodyAllowed(c.status) && c.x.r.Method != http.MethodHead
+}
+
+// Unframed is for a handler whose answer comes from a connection that has ended. Nothing else tells
+// where such an answer ends, so that one that was cut off looks like a whole one (RFC 9112 section
+// 6.3). Of JSON it can be told: cut reports that a piece is missing, and whole that none is. If
+// neither can be told, the answer is the result, and gets no length. A proxy finds this method by a
+// type assertion on its ResponseWriter, and calls it when it has written the answer.
+func (c *capture) Unframed() (whole, cut bool) {
+	c.lock()
+	defer c.mu.Unlock()
+	if c.oversize || !c.phase().collects() || !isJSON(c.header) {
+		c.unframed = true
+		return false, false
+	}
+	whole = json.Valid(bytes.TrimPrefix(c.bytes(), byteOrderMark))
+	return whole, !whole
+}
+
+// byteOrderMark may be ignored where JSON begins (RFC 8259 section 8.1).
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// isJSON reports whether a body is JSON, in no coding.
+func isJSON(h http.Header) bool {
+	mt, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	return err == nil && (mt == "application/json" || strings.HasSuffix(mt, "+json")) && h.Get("Content-Encoding") == ""
 }
 
 func (c *capture) bytes() []byte { return c.buf.Bytes() }

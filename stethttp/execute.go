@@ -306,7 +306,7 @@ func failure(status int) bool { return status >= 500 || status == 499 }
 func (x *exchange) outcome() stet.Outcome {
 	c := x.cap
 	hop := framing.Listed(c.header["Connection"])
-	o := stet.Outcome{Size: c.written, Response: stet.Response{Status: c.status, Body: c.bytes(), Trailer: c.trailers()}}
+	o := stet.Outcome{Size: c.written, Response: stet.Response{Status: c.status, Body: c.bytes(), Trailer: c.trailers(), Unframed: c.unframed}}
 	kept := x.g.storables(c.sent, &hop)
 	o.Response.Header = kept
 	switch {
@@ -349,8 +349,13 @@ func (x *exchange) send(o *stet.Outcome, stored bool) {
 		expires = x.claim.Expires()
 	}
 	announce(x.w.Header(), o.Response.Trailer)
-	frame(x.w.Header(), x.cap.status, x.cap.bytes(), o.Response.Trailer)
+	if !x.cap.unframed {
+		frame(x.w.Header(), x.cap.status, x.cap.bytes(), o.Response.Trailer)
+	}
 	x.sendHead(x.cap.sent, x.cap.status, &expires)
+	if x.cap.unframed {
+		leaveOpen(x.w)
+	}
 	if x.cap.written > 0 {
 		x.cap.unload()
 	}
@@ -383,6 +388,9 @@ func frame(h http.Header, status int, body []byte, trailer []stet.Field) {
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
 }
+
+// leaveOpen sends the head at once: net/http invents a length for a short body whose head waits.
+func leaveOpen(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
 
 func (x *exchange) expires(at time.Time) {
 	x.lines[1] = x.g.dates.format(at)

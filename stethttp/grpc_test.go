@@ -1,11 +1,14 @@
 package stethttp_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -201,6 +204,103 @@ func TestGRPCStatusAfterALongAnswer(t *testing.T) {
 		if err != nil || rec.State != stet.Unknown {
 			t.Errorf("%q: %s, %v", prefix, rec.State, err)
 		}
+	}
+}
+
+// gzipped compresses what servers send.
+func gzipped(t *testing.T, plain string) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := io.WriteString(z, plain); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// A trailer frame of gRPC-Web that is compressed is read, as far as it can be, in memory that its
+// sender does not choose.
+func TestCompressedTrailersOfGRPCWeb(t *testing.T) { // R03
+	says := func(code string) string { return gzipped(t, "grpc-message: x\r\ngrpc-status: "+code+"\r\n") }
+	const message, trailer, plain = 0x01, 0x81, 0x80
+	ok := says("0")
+	within := gzipped(t, "x: "+strings.Repeat("x", 10<<10)+"\r\ngrpc-status: 0\r\n")
+	beyond := gzipped(t, "grpc-status: 0\r\nx: "+strings.Repeat("x", 16<<10)+"\r\n")
+	bomb := gzipped(t, "grpc-status: 0\r\nx: "+strings.Repeat("x", 64<<20)+"\r\n")
+	for name, row := range map[string]struct {
+		encoding []string
+		frames   string
+		want     stet.State
+	}{
+		"OK":                        {[]string{"gzip"}, frame(trailer, ok), stet.Completed},
+		"OK after a message":        {[]string{"gzip"}, frame(message, gzipped(t, "m")) + frame(trailer, ok), stet.Completed},
+		"NOT_FOUND":                 {[]string{"gzip"}, frame(trailer, says("5")), stet.Completed},
+		"UNAVAILABLE":               {[]string{"gzip"}, frame(trailer, says("14")), stet.Retryable},
+		"INTERNAL":                  {[]string{"gzip"}, frame(trailer, says("13")), stet.Unknown},
+		"not compressed":            {[]string{"gzip"}, frame(plain, "grpc-status:14\r\n"), stet.Retryable},
+		"long":                      {[]string{"gzip"}, frame(trailer, within), stet.Completed},
+		"too long":                  {[]string{"gzip"}, frame(trailer, beyond), stet.Unknown},
+		"a bomb":                    {[]string{"gzip"}, frame(trailer, bomb), stet.Unknown},
+		"cut off":                   {[]string{"gzip"}, frame(trailer, ok[:len(ok)-4]), stet.Unknown},
+		"cut off in its first half": {[]string{"gzip"}, frame(trailer, ok[:len(ok)/2]), stet.Unknown},
+		"a broken sum":              {[]string{"gzip"}, frame(trailer, ok[:len(ok)-8]+"12345678"), stet.Unknown},
+		"followed by another":       {[]string{"gzip"}, frame(trailer, ok) + frame(0, "m"), stet.Unknown},
+		"after another status":      {[]string{"gzip"}, frame(plain, "grpc-status:14\r\n") + frame(trailer, ok[:9]), stet.Unknown},
+		"not gzip":                  {[]string{"gzip"}, frame(trailer, "grpc-status: 14\r\n"), stet.Unknown},
+		"empty":                     {[]string{"gzip"}, frame(trailer, ""), stet.Unknown},
+		"another encoding":          {[]string{"br"}, frame(trailer, ok), stet.Unknown},
+		"identity":                  {[]string{"identity"}, frame(trailer, ok), stet.Unknown},
+		"two encodings":             {[]string{"gzip", "gzip"}, frame(trailer, ok), stet.Unknown},
+		"no encoding":               {nil, frame(trailer, ok), stet.Unknown},
+	} {
+		for mediaType, body := range map[string]string{
+			"application/grpc-web+proto": row.frames,
+			"application/grpc-web-text":  base64.StdEncoding.EncodeToString([]byte(row.frames)),
+		} {
+			r := newRig(t, stethttp.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", mediaType)
+				w.Header()["Grpc-Encoding"] = row.encoding
+				_, _ = io.WriteString(w, body)
+			})
+			r.post("k", "{}")
+			rec, err := r.engine.Get(t.Context(), stet.ID{Scope: stethttp.DefaultScope, Key: "k"})
+			if err != nil || rec.State != row.want {
+				t.Errorf("%s, %s: %s, %v, want %s", name, mediaType, rec.State, err, row.want)
+			}
+		}
+	}
+}
+
+// An answer with a status of its own may still say in a frame what cannot be read: something has
+// come from the service, and its status of HTTP does not decide.
+func TestUnreadableTrailersOutweighTheStatus(t *testing.T) { // R03
+	r := newRig(t, stethttp.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/grpc-web")
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = io.WriteString(w, frame(0x81, "x"))
+	})
+	r.post("k", "{}")
+	r.isUnknown(t)
+}
+
+// The memory that a trailer frame takes does not grow with what it would be without its
+// compression.
+func TestATrailerFrameTakesNoMemory(t *testing.T) { // R03
+	bomb := frame(0x81, gzipped(t, strings.Repeat("x", 64<<20)))
+	r := newRig(t, stethttp.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/grpc-web")
+		w.Header().Set("Grpc-Encoding", "gzip")
+		_, _ = io.WriteString(w, bomb)
+	})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r.post("k", "{}")
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 4<<20 {
+		t.Errorf("%d bytes were allocated", took)
 	}
 }
 

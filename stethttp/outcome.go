@@ -2,8 +2,10 @@ package stethttp
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/base64"
 	"encoding/binary"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -108,7 +110,7 @@ func (c *capture) grpc() (said stet.State, is bool) {
 	lines := valuesOf(c.sent, grpcStatus)
 	lines = append(lines, valuesOf(c.trailers(), grpcStatus)...)
 	if web, is := strings.CutPrefix(mediaType, "-web"); is && len(lines) == 0 && !c.oversize {
-		lines = grpcWebStatus(c.bytes(), strings.HasPrefix(web, "-text"))
+		lines = grpcWebStatus(c.bytes(), strings.HasPrefix(web, "-text"), valuesOf(c.sent, "Grpc-Encoding"))
 	}
 	switch {
 	case len(lines) == 1:
@@ -131,8 +133,9 @@ func valuesOf(fields []stet.Field, name string) (values []string) {
 }
 
 // grpcWebStatus returns the status in the trailer frame of a body. That is the last frame; the
-// highest bit of its flags is set, and it holds header lines (gRPC, PROTOCOL-WEB.md).
-func grpcWebStatus(body []byte, text bool) (lines []string) {
+// highest bit of its flags is set, and it holds header lines (gRPC, PROTOCOL-WEB.md). For a frame
+// that cannot be read it returns "", which is no status. encoding has the lines of Grpc-Encoding.
+func grpcWebStatus(body []byte, text bool, encoding []string) (lines []string) {
 	const head, isTrailer, isCompressed = 5, 0x80, 0x01
 	if text {
 		body = decoded(body)
@@ -143,16 +146,43 @@ func grpcWebStatus(body []byte, text bool) (lines []string) {
 		if uint64(len(body)) < size {
 			return nil
 		}
-		if flags&isTrailer != 0 && flags&isCompressed == 0 {
-			for line := range bytes.Lines(body[:size]) {
-				if name, v, ok := strings.Cut(string(line), ":"); ok && strings.EqualFold(strings.TrimSpace(name), grpcStatus) {
-					lines = append(lines, strings.TrimSpace(v))
-				}
+		frame := body[:size]
+		body = body[size:]
+		if flags&isTrailer == 0 {
+			continue
+		}
+		if flags&isCompressed != 0 {
+			var ok bool
+			if frame, ok = decompressed(frame, encoding); !ok || len(body) > 0 {
+				return []string{""}
 			}
 		}
-		body = body[size:]
+		for line := range bytes.Lines(frame) {
+			if name, v, ok := strings.Cut(string(line), ":"); ok && strings.EqualFold(strings.TrimSpace(name), grpcStatus) {
+				lines = append(lines, strings.TrimSpace(v))
+			}
+		}
 	}
 	return lines
+}
+
+// maxTrailer bounds a trailer frame without its compression: a few bytes can stand for gigabytes.
+const maxTrailer = 16 << 10
+
+// decompressed returns a frame without its compression, which Grpc-Encoding names (gRPC,
+// PROTOCOL-HTTP2.md: a compressed frame without a name for its compression is malformed). connect-go
+// compresses the trailer frame like the messages. It reports false if the frame cannot be read, or
+// is too long.
+func decompressed(frame []byte, encoding []string) ([]byte, bool) {
+	if len(encoding) != 1 || encoding[0] != "gzip" {
+		return nil, false
+	}
+	z, err := gzip.NewReader(bytes.NewReader(frame))
+	if err != nil {
+		return nil, false
+	}
+	plain, err := io.ReadAll(io.LimitReader(z, maxTrailer+1))
+	return plain, err == nil && len(plain) <= maxTrailer
 }
 
 // decoded reads base64 that may have padding wherever the server has flushed.

@@ -91,8 +91,13 @@ func (x *exchange) resend(r *stet.Record) {
 		h["Stet-Body"] = []string{"omitted"}
 	}
 	announce(h, r.Response.Trailer)
-	frame(h, r.Response.Status, r.Response.Body, r.Response.Trailer)
+	if !r.Response.Unframed {
+		frame(h, r.Response.Status, r.Response.Body, r.Response.Trailer)
+	}
 	x.w.WriteHeader(r.Response.Status)
+	if r.Response.Unframed {
+		leaveOpen(x.w)
+	}
 	if len(body) > 0 {
 		_, _ = x.w.Write(body)
 	}

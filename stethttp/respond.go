@@ -115,7 +115,7 @@ func (c *capture) Discard() bool {
 		return false
 	}
 	clear(c.header)
-	c.status, c.sent, c.declared, c.written, c.refused = 0, nil, -1, 0, false
+	c.status, c.sent, c.declared, c.written, c.refused, c.unframed = 0, nil, -1, 0, false, false
 	c.buf.Reset()
 	return true
 }

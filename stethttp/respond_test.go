@@ -767,3 +767,33 @@ func TestARenderThatFails(t *testing.T) {
 		})
 	}
 }
+
+// An answer that is taken back takes with it that nobody knows where it ends.
+func TestUnframedIsTakenBack(t *testing.T) { // R06
+	for _, back := range []bool{true, false} {
+		r := newRig(t, stethttp.Config{}, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "half an ans")
+			if whole, cut := w.(interface{ Unframed() (whole, cut bool) }).Unframed(); whole || cut {
+				t.Error("it can be told of a text")
+			}
+			if back {
+				w.(interface{ Discard() bool }).Discard()
+				_, _ = io.WriteString(w, "another")
+			}
+		})
+		srv := httptest.NewServer(r.handler)
+		for range 2 {
+			req, _ := http.NewRequestWithContext(t.Context(), "POST", srv.URL, strings.NewReader("x"))
+			req.Header.Set("Idempotency-Key", "k")
+			res, err := srv.Client().Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+			if known := res.ContentLength >= 0; known != back {
+				t.Errorf("taken back: %t, length %d", back, res.ContentLength)
+			}
+		}
+		srv.Close()
+	}
+}

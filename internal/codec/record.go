@@ -67,6 +67,18 @@ func (c *coder) body(b *stet.Body) {
 	}
 	c.bytes(&b.Request)
 	c.bytes(&b.Progress)
+	c.unframed(b.Response)
+}
+
+// unframed is a field of the response. It was added when others followed those of the response.
+func (c *coder) unframed(r *stet.Response) {
+	switch set := c.next(r != nil && r.Unframed); {
+	case !set:
+	case r == nil:
+		c.fail("an end of a response without one")
+	default:
+		r.Unframed = true
+	}
 }
 
 // AppendHead appends the encoding of h, without its instants, to dst. A store that keeps some of
@@ -122,8 +134,10 @@ func Owned(r stet.Record) stet.Record {
 		r.Note = new(*r.Note)
 	}
 	r.Request, r.Progress = bytes.Clone(r.Request), bytes.Clone(r.Progress)
-	if a := r.Response; a != nil {
-		r.Response = &stet.Response{Status: a.Status, Header: slices.Clone(a.Header), Trailer: slices.Clone(a.Trailer), Body: bytes.Clone(a.Body)}
+	if r.Response != nil {
+		a := new(*r.Response)
+		a.Header, a.Trailer, a.Body = slices.Clone(a.Header), slices.Clone(a.Trailer), bytes.Clone(a.Body)
+		r.Response = a
 	}
 	return r
 }

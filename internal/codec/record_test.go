@@ -85,8 +85,11 @@ func TestGoldenRecord(t *testing.T) {
 	b := stet.Body{Response: &stet.Response{Status: 200, Header: []stet.Field{{Name: "A", Value: "b"}}, Trailer: []stet.Field{{Name: "T"}},
 		Body: []byte("x")}, Request: []byte{}, Progress: []byte("p")}
 	want = "\x01\x02\x90\x03\x03\x01\x01A\x01b\x04\x01\x01T\x00\x05\x01x\x06\x00\x07\x01p"
-	if got := string(codec.AppendBody(nil, &b)); got != want {
-		t.Errorf("body:\ngot  %q\nwant %q", got, want)
+	for _, b.Response.Unframed = range []bool{false, true} {
+		if got := string(codec.AppendBody(nil, &b)); got != want {
+			t.Errorf("body:\ngot  %q\nwant %q", got, want)
+		}
+		want += "\x08"
 	}
 }
 
@@ -118,7 +121,8 @@ func TestRefusesRecords(t *testing.T) {
 	for name, s := range map[string]string{
 		"a status without a response": "\x02\x90\x03",
 		"a header without lines":      "\x01\x03\x00",
-		"an unknown field":            "\x08",
+		"an unknown field":            "\x09",
+		"an end without a response":   "\x08",
 		"torn bytes":                  "\x07\x02p",
 	} {
 		if err := codec.Body(s, new(stet.Body)); !errors.Is(err, codec.ErrFormat) {

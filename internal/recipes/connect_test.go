@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/docs/problems"
 	"github.com/stet-dev/stet/stethttp"
 )
@@ -28,6 +29,33 @@ func TestConnectClient(t *testing.T) {
 		}
 		if resp.Msg.Value != "ch_1" || resp.Header().Get("Idempotent-Replayed") != replayed {
 			t.Errorf("%q, replayed %q", resp.Msg.Value, resp.Header().Get("Idempotent-Replayed"))
+		}
+	}
+}
+
+// A call over gRPC-Web that succeeded is known to have: a server of connect-go compresses the frame
+// with the status, too, for each client of connect-go.
+func TestConnectOverGRPCWeb(t *testing.T) { // R03
+	s := newService(t)
+	c := connect.NewClient[emptypb.Empty, wrapperspb.StringValue](&client, connectApp(t, s, s.guard())+charge,
+		connect.WithGRPCWeb(), connect.WithSendGzip())
+	for _, replayed := range []string{"", "true"} {
+		req := connect.NewRequest(&emptypb.Empty{})
+		req.Header().Set("X-Tenant", "acme")
+		req.Header().Set("Idempotency-Key", "5f1c2ab0-7d10-4f5e")
+		resp, err := c.CallUnary(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.Msg.Value != "ch_1" || resp.Header().Get("Idempotent-Replayed") != replayed {
+			t.Errorf("%q, replayed %q", resp.Msg.Value, resp.Header().Get("Idempotent-Replayed"))
+		}
+		if resp.Header().Get("Grpc-Encoding") != "gzip" {
+			t.Error("the answer is not compressed", resp.Header())
+		}
+		rec, err := s.engine.Get(t.Context(), stet.ID{Scope: "acme", Key: "5f1c2ab0-7d10-4f5e"})
+		if err != nil || rec.State != stet.Completed || rec.Attempt != 1 {
+			t.Errorf("the record is %s, attempt %d, %v", rec.State, rec.Attempt, err)
 		}
 	}
 }

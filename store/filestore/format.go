@@ -74,10 +74,11 @@ type form struct {
 }
 
 type response struct {
-	Status  int    `json:"status"`
-	Header  []pair `json:"headers"`
-	Trailer []pair `json:"trailers,omitempty"`
-	Body    []byte `json:"body_b64,omitzero"`
+	Status   int    `json:"status"`
+	Header   []pair `json:"headers"`
+	Trailer  []pair `json:"trailers,omitempty"`
+	Unframed bool   `json:"unframed,omitempty"`
+	Body     []byte `json:"body_b64,omitzero"`
 }
 
 type rules struct {
@@ -278,7 +279,7 @@ func formOf(r *stet.Record) (*form, error) {
 		f.Note = new(noteOf(n))
 	}
 	if a := r.Response; a != nil {
-		f.Response = &response{a.Status, pairs(a.Header), pairs(a.Trailer), a.Body}
+		f.Response = &response{a.Status, pairs(a.Header), pairs(a.Trailer), a.Unframed, a.Body}
 	}
 	return f, nil
 }
@@ -302,7 +303,7 @@ func (f *form) record() (r stet.Record, err error) {
 	}
 	r.Request, r.Progress = f.Request, f.Progress
 	if a := f.Response; a != nil {
-		r.Response = &stet.Response{Status: a.Status, Header: fields(a.Header), Trailer: fields(a.Trailer), Body: a.Body}
+		r.Response = &stet.Response{Status: a.Status, Header: fields(a.Header), Trailer: fields(a.Trailer), Body: a.Body, Unframed: a.Unframed}
 	}
 	return r, nil
 }

@@ -128,9 +128,9 @@ func copied(r *stet.Response) *stet.Response {
 	}
 	header, trailer, body := r.Header, slices.Clone(r.Trailer), bytes.Clone(r.Body)
 	if n := len(header); n == 0 || n > len(short{}.fields) {
-		return &stet.Response{Status: r.Status, Header: slices.Clone(header), Trailer: trailer, Body: body}
+		return &stet.Response{Status: r.Status, Header: slices.Clone(header), Trailer: trailer, Body: body, Unframed: r.Unframed}
 	}
-	s := &short{Response: stet.Response{Status: r.Status, Trailer: trailer, Body: body}}
+	s := &short{Response: stet.Response{Status: r.Status, Trailer: trailer, Body: body, Unframed: r.Unframed}}
 	s.Header = append(s.fields[:0:len(header)], header...)
 	return &s.Response
 }

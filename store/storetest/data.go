@@ -48,7 +48,7 @@ func full() stet.Record {
 	r.Fingerprint.Parts = [5]uint32{0, 1, math.MaxUint32, 1 << 31, 7}
 	r.Response = &stet.Response{Status: 599,
 		Header:  []stet.Field{{Name: "Link", Value: "<a>"}, {Name: "Link", Value: "<b>"}, {Name: "X-Odd", Value: ""}, {Name: "X-Raw", Value: "\xff\x00é"}},
-		Trailer: []stet.Field{{Name: "X-Sum", Value: "1"}}, Body: []byte("body")}
+		Trailer: []stet.Field{{Name: "X-Sum", Value: "1"}}, Body: []byte("body"), Unframed: true}
 	r.Request, r.Progress = []byte("request"), []byte("progress\x00")
 	fill.Zero(&r) // fields that are not named above
 	r.Left = 0    // it comes out only
