@@ -58,7 +58,7 @@ type Config struct {
 	// request nor begins an answer for this long, the client gets 504 execution-timeout. Default 1
 	// min; [stet.Never]: no limit. An answer that has begun may last, such as a download or an
 	// event stream, but no longer than this once a [Server] drains. The client of a guarded request
-	// waits for [stet.Policy].Execution, and the gateway for Lease longer.
+	// waits for [stet.Policy].Execution, and the gateway for LateAnswer longer.
 	UpstreamTimeout time.Duration
 	// UpstreamIdleTimeout is how long a connection to the upstream is kept without a request. It
 	// has to be less than the upstream keeps it: if the upstream closes one just as a request is on
@@ -66,6 +66,10 @@ type Config struct {
 	// with the shortest limit. An upstream that answers with Keep-Alive: timeout=N (RFC 2068
 	// section 19.7.1.1) lowers it to N − 1 s, or to half a second if N is 1.
 	UpstreamIdleTimeout time.Duration
+	// LateAnswer is how long the gateway reads on for the answer to a guarded request whose time
+	// (see [stet.Policy].Execution) is over: that is the result whenever it comes. Until then the
+	// exchange has its connection and its memory. Default: the Lease of the request's policy.
+	LateAnswer time.Duration
 
 	Log *slog.Logger // receives failures of the upstream; default: nothing is logged
 }
@@ -77,6 +81,7 @@ var configBounds = bounds.For[Config](
 	bounds.Number("EmptyBody", 0, int64(EmptyLength)),
 	bounds.Duration("UpstreamTimeout", bounds.Short, bounds.Long).OrDefault().Or("stet.Never", stet.Never),
 	bounds.Duration("UpstreamIdleTimeout", bounds.Short, bounds.Long).OrDefault(),
+	bounds.Duration("LateAnswer", bounds.Short, bounds.Long).OrDefault(),
 )
 
 // schemeH2C is of an upstream that speaks HTTP/2 without TLS, as it knows beforehand (RFC 9113

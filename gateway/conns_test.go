@@ -11,12 +11,14 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/stethttp"
 	"github.com/stet-dev/stet/store/memstore"
 )
 
@@ -24,6 +26,7 @@ import (
 type peers struct {
 	opened []net.Conn
 	silent []*atomic.Bool // by connection: it answers nothing any more
+	takes  time.Duration  // until a request is answered
 }
 
 func (p *peers) dial(context.Context, string, string) (net.Conn, error) {
@@ -36,8 +39,9 @@ func (p *peers) dial(context.Context, string, string) (net.Conn, error) {
 			_, _ = theirs.Write(b)
 		}
 	}()
+	var all sync.WaitGroup
 	go func() {
-		defer close(out)
+		defer func() { all.Wait(); close(out) }()
 		in := bufio.NewReader(theirs)
 		if _, err := io.ReadFull(in, make([]byte, len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
 			return
@@ -64,7 +68,10 @@ func (p *peers) dial(context.Context, string, string) (net.Conn, error) {
 			case kind == 6 && flags&1 == 0: // PING
 				say(6, 1, 0, payload...)
 			case kind <= 1 && flags&1 != 0: // the end of a request
-				say(1, 5, binary.BigEndian.Uint32(head[5:]), 0x88) // HEADERS: 200
+				all.Go(func() {
+					time.Sleep(p.takes)
+					say(1, 5, binary.BigEndian.Uint32(head[5:]), 0x88) // HEADERS: 200
+				})
 			}
 		}
 	}()
@@ -72,12 +79,12 @@ func (p *peers) dial(context.Context, string, string) (net.Conn, error) {
 }
 
 // overPeers is a gateway whose upstream is p.
-func overPeers(t *testing.T, p *peers, execution time.Duration) *Gateway {
+func overPeers(t *testing.T, p *peers, execution time.Duration, late ...time.Duration) *Gateway {
 	e, err := stet.New(memstore.New(memstore.Config{}), stet.Config{Policy: stet.Policy{Execution: execution}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := New(e, Config{Upstream: &url.URL{Scheme: schemeH2C, Host: "api"}, UpstreamIdleTimeout: time.Hour})
+	g, err := New(e, Config{Upstream: &url.URL{Scheme: schemeH2C, Host: "api"}, UpstreamIdleTimeout: time.Hour, LateAnswer: append(late, 0)[0]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,5 +201,29 @@ func TestSpeaksHTTP2(t *testing.T) { // R04
 		if got := speaksHTTP2([]byte(first)); got != want {
 			t.Errorf("%q: %t", first, got)
 		}
+	}
+}
+
+// The answer to a request whose time is over is read on for as long as is set, and is the result.
+func TestLateAnswerIsWaitedFor(t *testing.T) { // N04
+	for late, want := range map[time.Duration]stet.State{0: stet.Unknown, 2 * time.Minute: stet.Unknown, 5 * time.Minute: stet.Completed} {
+		synctest.Test(t, func(t *testing.T) {
+			g := overPeers(t, &peers{takes: 4 * time.Minute}, 2*time.Second, late)
+			defer g.CloseIdle()
+			began := time.Now()
+			if got := askFor(g, "k"); got != http.StatusGatewayTimeout {
+				t.Error(got)
+			}
+			id := stet.ID{Scope: stethttp.DefaultScope, Key: "k"}
+			time.Sleep(90 * time.Second)
+			if have, err := g.engine.Get(t.Context(), id); err != nil || have.State != stet.Unknown || have.Attended() != (late > 0) {
+				t.Errorf("%s: %v, attended: %t, %v", late, have.State, have.Attended(), err)
+			}
+			time.Sleep(4*time.Minute - time.Since(began) + time.Second)
+			if have, err := g.engine.Get(t.Context(), id); err != nil || have.State != want {
+				t.Errorf("%s: %v, %v", late, have.State, err)
+			}
+			time.Sleep(5 * time.Minute)
+		})
 	}
 }

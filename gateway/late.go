@@ -16,7 +16,7 @@ const lastLook = 100 * time.Millisecond
 const maxLate = 1024
 
 // late is a guarded exchange on a goroutine of its own, so that the client need not wait for it.
-// When its time is over, it is read on for as long as a lease lasts: the answer is the run's result
+// When its time is over, it is read on for [Config].LateAnswer: the answer is the run's result
 // whenever it comes.
 type late struct {
 	g    *Gateway
@@ -108,10 +108,10 @@ func (l *late) goOn(w http.ResponseWriter, cause error) bool {
 	return true
 }
 
-// readOn waits for the end of the exchange for as long as a lease lasts, or until the server cuts
-// off what still runs.
+// readOn waits for the end of the exchange for [Config].LateAnswer, or until the server cuts off what
+// still runs.
 func (l *late) readOn(cause error) {
-	limit := time.NewTimer(l.a.route.Config.Policy.Lease)
+	limit := time.NewTimer(cmp.Or(l.g.cfg.LateAnswer, l.a.route.Config.Policy.Lease))
 	defer limit.Stop()
 	var cut <-chan struct{}
 	if d, drains := l.a.Value(drainKey{}).(*drain); drains {

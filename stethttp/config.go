@@ -78,9 +78,11 @@ type Config struct {
 	Fingerprint stet.Recipe  // what makes two requests the same; default: method, path, query, media type and body
 	Replay      ReplayConfig // which headers a replay has
 
-	Errors ErrorStyle // the form of the layer's own answers; default: RFC 9457 problem documents
+	// Errors is the form of the layer's own answers; default: RFC 9457 problem documents. Clients of
+	// gRPC and gRPC-Web get a status of gRPC in any case.
+	Errors ErrorStyle
 	// Render writes the layer's own answers in place of Errors, for clients that read another form,
-	// such as those of gRPC and Connect. It sends status, headers and body. Headers that do not
+	// such as those of Connect. It sends status, headers and body. Headers that do not
 	// depend on the form are set before: the key's echo, Retry-After, Link, Cache-Control,
 	// WWW-Authenticate, CORS, Stet-Outcome. What Render writes is sent when it returns. If it
 	// panics, which goes no further, or writes nothing, the answer has the form of Errors. Render

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"runtime"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/docs/problems"
 	"github.com/stet-dev/stet/stethttp"
 )
 
@@ -148,7 +150,7 @@ func TestGRPCStatusesDecide(t *testing.T) {
 				t.Errorf("%d. the retry did not run: %s", i, again)
 			}
 		default:
-			if second.StatusCode != http.StatusConflict || r.runs.Load() != runs+1 {
+			if second.Header.Get("Stet-Problem") != "outcome-unknown" || second.Header.Get("Grpc-Status") != "10" || r.runs.Load() != runs+1 {
 				t.Errorf("%d. an unknown outcome is answered %s", i, again)
 			}
 		}
@@ -372,6 +374,38 @@ func TestNothingIsHeldBehindAGap(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Clients of gRPC read no documents: each answer of the layer's own is a status of gRPC for them, which
+// their own policies of retries understand. What may have had its effect is not UNAVAILABLE.
+func TestGRPCClientsHearRefusals(t *testing.T) { // R04
+	byStatus := map[int]string{400: "3", 401: "16", 408: "14", 409: "10", 412: "9", 413: "8", 422: "9", 425: "14", 429: "8", 502: "14", 503: "14", 504: "4", 508: "9"}
+	n := 0
+	for _, code := range problems.Codes() {
+		p := stethttp.NewProblem(stethttp.Code(code), "https://x/")
+		if p.Status == 0 { // of the admin API
+			continue
+		}
+		n++
+		want := byStatus[p.Status]
+		if p.Code == stethttp.UpstreamFailed {
+			want = "2"
+		}
+		for _, mediaType := range []string{"application/grpc", "Application/gRPC-Web+proto"} {
+			r := httptest.NewRequest("POST", "/", nil)
+			r.Header.Set("Content-Type", mediaType)
+			w := httptest.NewRecorder()
+			p.ServeHTTP(w, r)
+			h := w.Header()
+			if message, err := url.PathUnescape(h.Get("Grpc-Message")); w.Code != 200 || w.Body.Len() > 0 || h.Get("Content-Type") != mediaType ||
+				h.Get("Grpc-Status") != want || message != p.Title+". "+p.Detail || err != nil || h.Get("Stet-Problem") != code {
+				t.Errorf("%s: %d %v, want status %s", code, w.Code, h, want)
+			}
+		}
+	}
+	if n < 20 {
+		t.Errorf("only %d codes", n)
+	}
 }
 
 func (r *rig) isUnknown(t *testing.T) {

@@ -94,7 +94,15 @@ var grpcSays = map[string]stet.State{
 	"0": 0, "3": 0, "5": 0, "6": 0, "9": 0, "10": 0, "11": 0, "12": 0,
 }
 
-const grpcStatus = "Grpc-Status"
+const (
+	grpcStatus = "Grpc-Status"
+	grpcType   = "application/grpc" // begins the media types of gRPC and gRPC-Web
+)
+
+func mediaType(h http.Header) string { return strings.ToLower(h.Get("Content-Type")) }
+
+// ofGRPC reports whether a request or an answer is one of gRPC or gRPC-Web.
+func ofGRPC(h http.Header) bool { return strings.HasPrefix(mediaType(h), grpcType) }
 
 // grpc returns what a gRPC answer says of the outcome, and whether it is a gRPC answer. Its HTTP
 // status is 200 in any case; the gRPC status is in the trailer, in the header of an answer without
@@ -103,13 +111,12 @@ const grpcStatus = "Grpc-Status"
 // before the service has answered, and that status counts (gRPC, PROTOCOL-HTTP2.md and
 // http-grpc-status-mapping.md).
 func (c *capture) grpc() (said stet.State, is bool) {
-	mediaType, is := strings.CutPrefix(strings.ToLower(c.header.Get("Content-Type")), "application/grpc")
-	if !is {
+	if !ofGRPC(c.header) {
 		return 0, false
 	}
 	lines := valuesOf(c.sent, grpcStatus)
 	lines = append(lines, valuesOf(c.trailers(), grpcStatus)...)
-	if web, is := strings.CutPrefix(mediaType, "-web"); is && len(lines) == 0 && !c.oversize {
+	if web, is := strings.CutPrefix(mediaType(c.header), grpcType+"-web"); is && len(lines) == 0 && !c.oversize {
 		lines = grpcWebStatus(c.bytes(), strings.HasPrefix(web, "-text"), valuesOf(c.sent, "Grpc-Encoding"))
 	}
 	switch {

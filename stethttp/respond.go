@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/outcome"
 	"github.com/stet-dev/stet/internal/reply"
 )
 
@@ -39,11 +40,47 @@ func (c *Config) respond(w http.ResponseWriter, r *http.Request, p *Problem) {
 		}
 		c.cors(h, r)
 	}
-	if c.Render != nil {
+	switch {
+	case c.Render != nil:
 		c.Render(w, r, p)
-		return
+	case r != nil && ofGRPC(r.Header):
+		answerGRPC(w, r, p)
+	default:
+		c.document(w, p)
 	}
-	c.document(w, p)
+}
+
+// answerGRPC sends p to a client of gRPC or gRPC-Web, which reads no documents, as an answer without
+// messages (gRPC, PROTOCOL-HTTP2.md, Trailers-Only). The code of the problem is in Stet-Problem.
+func answerGRPC(w http.ResponseWriter, r *http.Request, p *Problem) {
+	h := w.Header()
+	h["Content-Type"] = r.Header["Content-Type"][:1]
+	h.Set(grpcStatus, p.grpcStatus())
+	h.Set("Grpc-Message", url.PathEscape(p.Title+". "+p.Detail))
+	h.Set("Stet-Problem", string(p.Code))
+	w.WriteHeader(http.StatusOK)
+}
+
+// grpcStatus returns the status of gRPC that says what p does (gRPC core, statuscodes.md).
+func (p *Problem) grpcStatus() string {
+	switch p.Status {
+	case http.StatusUnauthorized:
+		return "16" // UNAUTHENTICATED
+	case http.StatusConflict:
+		return "10" // ABORTED
+	case http.StatusPreconditionFailed, http.StatusUnprocessableEntity, http.StatusLoopDetected:
+		return "9" // FAILED_PRECONDITION
+	case http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
+		return "8" // RESOURCE_EXHAUSTED
+	case http.StatusGatewayTimeout:
+		return "4" // DEADLINE_EXCEEDED
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusBadGateway, http.StatusServiceUnavailable:
+		if p.outcome == outcome.Unknown {
+			return "2" // UNKNOWN: clients may send what is UNAVAILABLE again by themselves
+		}
+		return "14" // UNAVAILABLE
+	}
+	return "3" // INVALID_ARGUMENT
 }
 
 // echo repeats the key of a request that was refused before its key was read, if the key is valid.

@@ -35,6 +35,7 @@ func handler(e *stet.Engine, conf *config.Config, limits *stethttp.Limits, log *
 
 		UpstreamTimeout:     conf.UpstreamTimeout.Duration(),
 		UpstreamIdleTimeout: conf.UpstreamIdle.Duration(),
+		LateAnswer:          conf.LateAnswer.Duration(),
 	}
 	if c.UpstreamTimeout == 0 {
 		c.UpstreamTimeout = -1 // no limit

@@ -62,9 +62,14 @@ func TestConnectOverGRPCWeb(t *testing.T) { // R03
 
 // Behind a guard a refusal reaches the client as an error of its protocol, over each of them.
 func TestConnectHearsRefusals(t *testing.T) {
-	for name, protocol := range map[string]connect.ClientOption{"connect": connect.WithProtoJSON(), "grpc-web": connect.WithGRPCWeb()} {
+	for name, protocol := range map[string]connect.ClientOption{"connect": connect.WithProtoJSON(), "grpc-web": connect.WithGRPCWeb(),
+		"grpc-web by itself": connect.WithGRPCWeb()} {
 		s := newService(t)
-		guard := s.guardWith(stethttp.Config{Render: ConnectProblem})
+		conf := stethttp.Config{Render: ConnectProblem}
+		if strings.HasSuffix(name, "by itself") { // R04
+			conf.Render = nil
+		}
+		guard := s.guardWith(conf)
 		c := connect.NewClient[emptypb.Empty, wrapperspb.StringValue](&client, connectApp(t, s, guard)+charge, protocol)
 		_, err := c.CallUnary(t.Context(), connect.NewRequest(&emptypb.Empty{})) // it does not say whose it is
 		got := new(connect.Error)
