@@ -105,7 +105,7 @@ func (a *atomicHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // rollBack undoes the handler's transaction. This proves that nothing happened, unless the handler
 // has stated unknown, or went on after its transaction had ended and does not state that nothing
 // happened (Q01).
-func (x *exchange) rollBack() {
+func (x *run) rollBack() {
 	err := x.claim.Undoable(x.detached(), nil)
 	_ = x.cap.tx.Rollback(x.detached()) // if it fails, the connection is lost, and without a COMMIT there is no effect
 	x.cap.tx = nil
@@ -120,7 +120,7 @@ func (x *exchange) rollBack() {
 }
 
 // settle stores the outcome of the run: in the handler's transaction if there is one to commit.
-func (x *exchange) settle(o *stet.Outcome) error {
+func (x *run) settle(o *stet.Outcome) error {
 	switch stated := x.claim.Stated(); {
 	case x.cap.tx == nil:
 		return x.claim.Settle(x.r.Context(), *o)
@@ -142,7 +142,7 @@ var (
 )
 
 // uncommitted answers in place of a handler whose work was rolled back.
-func (x *exchange) uncommitted(err error) {
+func (x *run) uncommitted(err error) {
 	if errors.Is(err, errTooMuch) {
 		x.status = http.StatusInternalServerError
 		x.echo()
@@ -154,7 +154,7 @@ func (x *exchange) uncommitted(err error) {
 }
 
 // commit settles in the transaction, commits, and finds out whether the commit took effect.
-func (x *exchange) commit(o *stet.Outcome) error {
+func (x *run) commit(o *stet.Outcome) error {
 	tx := x.cap.tx
 	err := x.claim.In(tx.Tx())
 	if err == nil {

@@ -26,7 +26,7 @@ import (
 // cannot be held, because it is a stream or over the limit, is announced in the record first and
 // then passed on while it is written.
 type capture struct {
-	x *exchange
+	x *run
 	w http.ResponseWriter
 
 	progress

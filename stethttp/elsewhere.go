@@ -25,7 +25,7 @@ const (
 )
 
 // silence is called once, when the handler has returned.
-func (x *exchange) silence() silence {
+func (x *run) silence() silence {
 	if x.cap.phase() != holding {
 		return empty
 	}
@@ -83,7 +83,7 @@ func is[T any](w http.ResponseWriter) bool { _, ok := w.(T); return ok }
 
 // answeredElsewhere states the outcome of a run whose answer was not seen: unknown, unless the
 // handler has stated that nothing happened.
-func (x *exchange) answeredElsewhere() {
+func (x *run) answeredElsewhere() {
 	if x.claim.Stated() != stet.Retryable {
 		x.claim.Unknown(CauseElsewhere)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stet-dev/stet"
 	"github.com/stet-dev/stet/internal/door"
-	"github.com/stet-dev/stet/internal/framing"
 	"github.com/stet-dev/stet/internal/ledger"
 	"github.com/stet-dev/stet/internal/stopwatch"
 )
@@ -31,105 +30,19 @@ type exchange struct {
 	weak  bool
 	body  requestBody
 	asked bool // for the body, with 100 (Continue) if the client waits for that
-	claim *stet.Claim
-	cap   *capture // nil before the handler runs
+	run   *run // nil before the handler runs; in shadow mode there from the start
 
 	policy   *stet.Policy // the handler's; nil: the guard's
 	result   string
 	status   int
 	attempt  int
 	open     bool      // the handler ran without protection
-	vouched  bool      // the handler itself has stated that nothing happened
 	mismatch []string  // parts that differ from the key's first request; nil without a mismatch
 	lines    [2]string // values of headers that the layer adds, to save allocations
 }
 
-// serve checks the request in the published order. The first check that fails answers, and nothing
-// is stored before all of them have passed (I7).
-func (x *exchange) serve(lines []string) {
-	c := &x.g.cfg
-	scope, err := x.g.scope(x.r)
-	if err != nil || scope == "" || scope == stet.OwnScope { // OwnScope holds Stet's own records
-		p := x.problem(Unauthenticated)
-		if missing, ok := errors.AsType[*NoIdentity](err); ok {
-			p.challenge, p.Detail = missing.Challenge, cmp.Or(missing.Detail, p.Detail)
-		}
-		x.unauthenticated(p)
-		return
-	}
-	if most := c.Limits.cfg.Load().MaxScopeBytes; len(scope) > most { // it is stored with every record
-		p := x.problem(Unauthenticated)
-		p.Detail = "The request says whose it is in more than " + strconv.Itoa(most) + " bytes. Nothing was looked up."
-		x.unauthenticated(p)
-		return
-	}
-	if len(lines) == 0 {
-		x.refuse(MissingKey)
-		return
-	}
-	key, err := c.Key.Parse(lines)
-	if err != nil {
-		x.invalidKey(err)
-		return
-	}
-	x.id, x.weak = stet.ID{Scope: scope, Key: key}, key.Weak()
-	x.owner = c.Limits.memory.Owner(string(scope))
-	switch {
-	case c.EarlyData && x.r.Header.Get("Early-Data") == "1":
-		x.refuse(TooEarly)
-	case c.MaxRequestAge > 0 && !sentWithin(x.r.Header, c.MaxRequestAge):
-		x.refuse(RequestTooOld)
-	case !x.shadow && x.readBody():
-		x.decide()
-	}
-}
-
-func (x *exchange) invalidKey(err error) {
-	p := x.problem(InvalidKey)
-	if ke, ok := errors.AsType[*stet.KeyError](err); ok {
-		p.Detail = "The Idempotency-Key cannot be used: " + ke.Reason + "."
-	}
-	p.Status = cmp.Or(x.g.cfg.Status.InvalidKey, p.Status)
-	x.answer(p)
-}
-
-// clientsAhead is how far a client's clock may be ahead of this one. A date beyond is no date of
-// anything that was sent, and would pass as young for as long as it lies ahead.
-const clientsAhead = 5 * time.Minute
-
-// sentWithin reports whether Idempotency-First-Sent says that the request is not older than limit.
-func sentWithin(h http.Header, limit time.Duration) bool {
-	sent, err := http.ParseTime(h.Get("Idempotency-First-Sent"))
-	age := time.Since(sent)
-	return err == nil && -clientsAhead <= age && age <= limit
-}
-
 // memory returns a buffer that counts as the scope's.
 func (x *exchange) memory() ledger.Buffer { return x.g.cfg.Limits.memory.Buffer(x.owner) }
-
-func (x *exchange) readBody() bool {
-	c := &x.g.cfg
-	x.body.buf, x.asked = x.memory(), x.r.ContentLength <= c.MaxBody
-	err := x.body.read(x.w, x.r, c.MaxBody, c.BodyTimeout)
-	if err == nil {
-		return true
-	}
-	x.body.drop()
-	tooLarge := new(http.MaxBytesError)
-	var slow interface{ Timeout() bool }
-	switch {
-	case errors.Is(err, ledger.ErrTooLong), errors.As(err, &tooLarge):
-		x.refuse(PayloadTooLarge)
-	case errors.Is(err, ledger.ErrNoRoom):
-		x.answer(x.problem(RateLimited).After(retrySoon))
-	case framing.Broken(err) && !(errors.As(err, &slow) && slow.Timeout()):
-		x.refuse(BadFraming)
-	default: // it came too slowly, or the client went away
-		x.lastOnConnection() // the rest of the body would be read as another request
-		x.refuse(RequestTimeout)
-	}
-	return false
-}
 
 // decide asks the engine for a decision and carries it out.
 func (x *exchange) decide() {
@@ -222,13 +135,15 @@ func (x *exchange) act(d *stet.Decision) {
 	}
 	switch d.Verdict {
 	case stet.Execute:
-		x.claim, x.attempt, x.result = d.Claim, d.Record.Attempt, "new"
-		if x.attempt > 1 {
+		if x.attempt, x.result = d.Record.Attempt, "new"; x.attempt > 1 {
 			x.result = "retry"
 		}
-		if !x.shadow {
-			x.execute()
+		if x.shadow {
+			x.run.claim = d.Claim
+			return
 		}
+		x.run = newRun(x, d.Claim)
+		x.run.execute()
 	case stet.Replay:
 		x.replay(d)
 	case stet.Mismatch:
@@ -262,7 +177,7 @@ func (x *exchange) inProgress(again time.Duration) *Problem {
 func (x *exchange) lookup(p *Problem) {
 	if !x.shadow {
 		if after, ok := x.g.cfg.Limits.lookup(x.id.Scope); !ok {
-			p = x.problem(RateLimited).After(x.soon(after))
+			p = x.problem(RateLimited).After(x.g.cfg.soon(after))
 		}
 	}
 	x.answer(p)
@@ -350,7 +265,7 @@ func spell(rule *stet.KeyRule, k stet.Key) string {
 // end gives back what is held, unless the handler's work goes on with it, and reports the answer to
 // the observer.
 func (x *exchange) end() {
-	if x.cap == nil || !x.cap.goesOn {
+	if x.run == nil || !x.run.cap.goesOn {
 		x.giveBack()
 	}
 	ev := stet.Event{Kind: stet.Answer, ID: x.id, Route: x.g.cfg.Route, Result: x.result, Status: x.status,
@@ -363,10 +278,10 @@ func (x *exchange) end() {
 
 // giveBack gives back what is held.
 func (x *exchange) giveBack() {
-	if x.cap != nil {
-		x.cap.body.end()
-		x.cap.close()
-		x.claim.Close()
+	if x.run != nil {
+		x.run.cap.body.end()
+		x.run.cap.close()
+		x.run.claim.Close()
 	}
 	x.body.drop()
 }

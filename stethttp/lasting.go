@@ -9,7 +9,7 @@ type lasting interface{ Lasts() }
 
 // lasts reports whether the handler is a lasting one. The end of its context has not reached what
 // it waits for, so that a failure of that is as good as in time.
-func (x *exchange) lasts() bool { _, ok := x.next.(lasting); return ok }
+func (x *run) lasts() bool { _, ok := x.next.(lasting); return ok }
 
 // longestLook is how long a lasting handler is waited for when its time is over.
 const longestLook = 5 * time.Second

@@ -292,7 +292,7 @@ func (x *exchange) admit(ctx context.Context) (done func(made bool), err error) 
 func (x *exchange) limited(r *refusal) {
 	after := x.g.cfg.RetryAfterMax // a key has to expire first; it is not known when
 	if r.code == RateLimited {
-		after = x.soon(r.after)
+		after = x.g.cfg.soon(r.after)
 	}
 	x.rateHeaders(x.w.Header())
 	x.answer(x.problem(r.code).After(after))
@@ -302,20 +302,20 @@ func (x *exchange) limited(r *refusal) {
 // 429.
 func (x *exchange) unauthenticated(p *Problem) {
 	if !x.shadow {
-		if after, ok := x.g.cfg.Limits.unauthenticated(x.client()); !ok {
-			p = x.problem(RateLimited).After(x.soon(after))
+		if after, ok := x.g.cfg.Limits.unauthenticated(x.g.cfg.clientOf(x.r)); !ok {
+			p = x.problem(RateLimited).After(x.g.cfg.soon(after))
 			p.Detail = "Too many requests from this address do not say whose they are. Nothing was looked up; authenticate, and send it again with the same key."
 		}
 	}
 	x.answer(p)
 }
 
-// client returns the address that the request came from.
-func (x *exchange) client() netip.Addr {
-	if x.g.cfg.Client != nil {
-		return x.g.cfg.Client(x.r)
+// clientOf returns the address that the request came from.
+func (c *Config) clientOf(r *http.Request) netip.Addr {
+	if c.Client != nil {
+		return c.Client(r)
 	}
-	return door.Sender(x.r)
+	return door.Sender(r)
 }
 
 // rateHeaders sets how many new keys the scope may make. Only refusals carry these headers: if a
@@ -335,7 +335,7 @@ const (
 )
 
 // soon rounds the time to ask again to whole seconds, from 1 to RetryAfterMax.
-func (x *exchange) soon(d time.Duration) time.Duration {
+func (c *Config) soon(d time.Duration) time.Duration {
 	d = (d + time.Second - 1).Truncate(time.Second)
-	return max(time.Second, min(d, x.g.cfg.RetryAfterMax))
+	return max(time.Second, min(d, c.RetryAfterMax))
 }

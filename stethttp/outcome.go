@@ -32,7 +32,7 @@ func readOutcome(lines []string) (s stet.State, cause string) {
 
 // stated states on the claim what the handler said in lines of Stet-Outcome, and reports whether it
 // said anything.
-func (x *exchange) stated(lines []string) bool {
+func (x *run) stated(lines []string) bool {
 	s, cause := readOutcome(lines)
 	if cause == causeOutcome {
 		x.miswired(cause)
@@ -42,7 +42,7 @@ func (x *exchange) stated(lines []string) bool {
 }
 
 // declare states an outcome on the claim; 0 is none.
-func (x *exchange) declare(s stet.State, cause string) {
+func (x *run) declare(s stet.State, cause string) {
 	switch s {
 	case stet.Retryable:
 		x.claim.NotExecuted(cause)
@@ -63,7 +63,7 @@ const (
 
 // relay tells a layer in front the outcome of a run that was refused in the layer's place, because
 // it cannot tell that answer from the handler's.
-func (x *exchange) relay(h http.Header) {
+func (x *run) relay(h http.Header) {
 	switch x.claim.Head().State {
 	case stet.Retryable:
 		h[outcomeHeader] = []string{outcome.NotExecuted}
@@ -84,6 +84,88 @@ func (x *exchange) miswired(cause string) {
 	x.g.engine.Observe(stet.Event{Kind: stet.Miswired, ID: x.id, Route: x.g.cfg.Route, TraceID: traceID(x.r.Header),
 		Attempt: x.attempt, Cause: cause})
 }
+
+// obeyed reports whether a handler whose context had ended before it returned has left no answer,
+// because of that. A refusal that states that nothing happened is one: a proxy knows what it sent.
+func (x *run) obeyed(explicit bool) bool {
+	switch {
+	case !explicit:
+		return true
+	case x.cap.refused:
+		return x.claim.Stated() != stet.Retryable
+	default:
+		return failure(x.cap.status) && !x.lasts()
+	}
+}
+
+// state derives a statement from the handler's answer if the handler made none.
+func (x *run) state() {
+	c := x.cap
+	lines := c.outcomeLines()
+	if c.refused && c.phase().told() { // a refusal after that is no late outcome
+		lines = nil
+	}
+	switch {
+	case c.phase() == hijacked:
+		x.claim.Unknown("hijacked")
+	case c.truncated():
+		x.claim.Unknown("truncated-response")
+	case x.claim.Stated() != 0, x.stated(lines):
+		x.vouched = x.claim.Stated() == stet.Retryable
+	case c.phase().timedOut() && (!c.goesOn || c.refused): // after the time is over, a status alone proves nothing
+	default:
+		said := x.says()
+		if said == 0 && c.phase() != holding && x.lasts() && x.claim.Ended() != nil { // the record says unknown
+			said = stet.Completed
+		}
+		cause := causeStatus
+		if c.gaveUp {
+			said, cause = stet.Unknown, causeTimeout
+			x.miswired(causeTimeout)
+		}
+		x.declare(said, cause)
+	}
+	if x.claim.Stated() == stet.Retryable && x.redirects() { // the request has to find the key free there
+		x.claim.NotHere(causeElsewhere)
+	}
+}
+
+// says returns what the status of the answer means for the outcome: nothing happened (Retryable),
+// it may have happened (Unknown), or 0 if the answer is the result.
+func (x *run) says() stet.State {
+	status := x.cap.status
+	said, grpc := x.cap.grpc()
+	switch means, named := x.g.cfg.StatusOutcome[status]; {
+	case x.g.cfg.TrustHeader != "" && len(valuesOf(x.cap.sent, x.g.cfg.TrustHeader)) == 0:
+		return stet.Unknown
+	case grpc:
+		return said
+	case named && means == stet.Completed:
+		return 0
+	case named:
+		return means
+	case x.redirects() && x.cap.phase() == holding, slices.Contains(x.g.cfg.NoStoreStatus, status), status >= 500 && x.g.cfg.On5xx == ReleaseFailure:
+		return stet.Retryable
+	case status >= 500 && x.g.cfg.On5xx == UnknownFailure:
+		return stet.Unknown
+	}
+	return 0
+}
+
+// redirects reports whether the answer sends the client elsewhere with the same request, which has
+// not been carried out here (RFC 9110 sections 15.4.8 and 15.4.9). Without a Location a client
+// cannot follow: some APIs say by such a 308 that they have a part of an upload.
+func (x *run) redirects() bool {
+	switch x.cap.status {
+	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return len(valuesOf(x.cap.sent, "Location")) > 0
+	}
+	return false
+}
+
+// failure reports whether a status says nothing once the handler's context has ended. Package
+// connect uses 499 for a cancelled context.
+func failure(status int) bool { return status >= 500 || status == 499 }
 
 // grpcSays maps the statuses of gRPC to outcomes (gRPC core, statuscodes.md). Retryable means that
 // the call was refused before it did anything; after Unknown it may have had its effect. All others

@@ -219,10 +219,9 @@ func (c *responseCopy) drop() {
 }
 
 // fill makes x describe the response as if x had held it back.
-func (c *responseCopy) fill(x *exchange) {
+func (c *responseCopy) fill(x *run) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	x.cap = &c.as
 	x.cap.status, x.cap.sent = cmp.Or(c.status, http.StatusOK), slices.Clip(x.cap.sent)
 	x.cap.declared = declared(x.cap.header)
 	x.declare(c.stated, c.cause)

@@ -17,8 +17,8 @@ func (x *exchange) replay(d *stet.Decision) {
 	if x.shadow {
 		return
 	}
-	if x.cap != nil { // a handler that still reads the body, although its record is another's by now, gets an error
-		x.cap.body.end()
+	if x.run != nil { // a handler that still reads the body, although its record is another's by now, gets an error
+		x.run.cap.body.end()
 	}
 	x.body.drop() // the fingerprint is taken, and the memory may serve another request
 	x.room = x.g.cfg.Limits.memory.Hold(x.owner)
@@ -121,7 +121,7 @@ func (x *exchange) mark(h http.Header, r *stet.Record) {
 		delete(h, originalRequest)
 		delete(h, shouldRetry) // the handler's advice was for the first request
 		x.original(r)
-		x.final(h, r.Response.Status)
+		x.g.cfg.final(h, r.Response.Status)
 		identify(h)
 	}
 }

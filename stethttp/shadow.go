@@ -51,6 +51,7 @@ const maxShadows = 1024
 func (g *Guard) shadow(w http.ResponseWriter, r *http.Request, next http.Handler, lines []string) {
 	s := &shadow{g: g, began: time.Now()}
 	s.x = &exchange{g: g, r: r, shadow: true}
+	s.x.run = &run{exchange: s.x, cap: &s.res.as}
 	s.x.serve(lines)
 	if s.x.result == "" && r.ContentLength > g.cfg.MaxBody {
 		s.x.refuse(PayloadTooLarge)
@@ -62,7 +63,7 @@ func (g *Guard) shadow(w http.ResponseWriter, r *http.Request, next http.Handler
 		return
 	}
 	s.x.r = snapshot(r)
-	s.res.w, s.res.as.x, s.res.as.buf = w, s.x, s.x.memory()
+	s.res.w, s.res.as.x, s.res.as.buf = w, s.x.run, s.x.memory()
 	seen := s.watch(r)
 	defer func() {
 		if !s.ended { // a panic, http.ErrAbortHandler or Goexit: it goes on after this
@@ -124,8 +125,8 @@ func (s *shadow) decide() {
 	x := s.x
 	x.decide()
 	x.body.drop()
-	if x.claim != nil {
-		x.claim.Hold(x.r.Context(), nil) // the context does not end, and the heartbeat keeps the key while the handler runs
+	if x.run.claim != nil {
+		x.run.claim.Hold(x.r.Context(), nil) // the context does not end, and the heartbeat keeps the key while the handler runs
 	} else {
 		s.res.drop()
 	}
@@ -150,7 +151,7 @@ func (s *shadow) end(r *http.Request) {
 		s.settle()
 	case asking: // decide will see that it has
 	case judged:
-		if s.x.claim == nil {
+		if s.x.run.claim == nil {
 			s.settle()
 			return
 		}
@@ -160,7 +161,7 @@ func (s *shadow) end(r *http.Request) {
 
 // settle stores the outcome if the request would have run, and counts the request.
 func (s *shadow) settle() {
-	if x := s.x; x.claim != nil {
+	if x := s.x.run; x.claim != nil {
 		o := s.outcome()
 		x.cap.release(x.claim.Settle(x.r.Context(), o))
 		s.res.drop()
@@ -171,7 +172,7 @@ func (s *shadow) settle() {
 
 // outcome returns what the layer would have stored of the response.
 func (s *shadow) outcome() stet.Outcome {
-	x, explicit := s.x, s.res.status != 0
+	x, explicit := s.x.run, s.res.status != 0
 	s.res.fill(x)
 	switch {
 	case s.crashed:

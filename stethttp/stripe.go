@@ -31,7 +31,7 @@ func identify(w http.Header) string {
 
 // identified returns the fields of a first response with the request's id: the handler's own or, if
 // it set none, a new one. The client gets the same id if it is answered before the handler returns.
-func (x *exchange) identified(fields []stet.Field) []stet.Field {
+func (x *run) identified(fields []stet.Field) []stet.Field {
 	fields = slices.DeleteFunc(fields, func(f stet.Field) bool { return f.Name == originalRequest })
 	if i := slices.IndexFunc(fields, func(f stet.Field) bool { return f.Name == requestID }); i >= 0 {
 		x.w.Header().Set(requestID, fields[i].Value)
@@ -55,8 +55,8 @@ func (x *exchange) original(r *stet.Record) {
 
 // final tells Stripe's clients that a stored failure does not change if they send the request
 // again. Otherwise they would, after a 409 and after 500 and above.
-func (x *exchange) final(h http.Header, status int) {
-	if x.g.cfg.requestIDs() && status >= 400 && h[shouldRetry] == nil {
+func (c *Config) final(h http.Header, status int) {
+	if c.requestIDs() && status >= 400 && h[shouldRetry] == nil {
 		h[shouldRetry] = isFalse
 	}
 }
