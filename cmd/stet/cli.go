@@ -33,6 +33,7 @@ type cli struct {
 	Config  configCmds     `cmd:"" help:"Make, check and explain the configuration file."`
 	Status  statusCmd      `cmd:"" help:"Show what needs a person, and how the parts are."`
 	Doctor  doctorCmd      `cmd:"" help:"Look for what will go wrong: settings, store, clock, routes."`
+	Compare compareCmd     `cmd:"" help:"Compare your ledger with the provider's, entry by entry."`
 	Report  reportCmd      `cmd:"" help:"Show what requests were told, and what people did, since yesterday."`
 	Explain explainCmd     `cmd:"" help:"Explain a word that Stet says: a problem code, state, verdict, result, metric, alert, cause, job cause, finding, outlook, audit action, check or exit status."`
 	Token   tokenCmds      `cmd:"" help:"Make tokens for operators."`

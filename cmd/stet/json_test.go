@@ -63,6 +63,7 @@ var jsonCommands = map[string][]string{
 	"status":         {"--fail-on", "none"},
 	"report":         {"--since", "1d"},
 	"doctor":         {"--config", "stet.yaml"},
+	"compare":        {"--ledger", "ledger.csv", "--provider", "provider.csv"},
 	"config test":    {"--config", "stet.yaml", "POST /v1/pay"},
 	"token new":      {"--name", "kim", "--scope", "acme"},
 }
@@ -97,8 +98,13 @@ func TestJSONContract(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("stet.yaml", []byte("upstream: http://127.0.0.1:1\nadmin: { listen: '127.0.0.1:1' }\nstore: { dsn: 'memory:' }\n"), 0o600); err != nil {
-		t.Fatal(err)
+	for name, text := range map[string]string{
+		"stet.yaml":  "upstream: http://127.0.0.1:1\nadmin: { listen: '127.0.0.1:1' }\nstore: { dsn: 'memory:' }\n",
+		"ledger.csv": "id,amount,currency\na,1,EUR\nb,2,EUR\n", "provider.csv": "id,amount,currency\na,3,EUR\nc,4,USD\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	versions := atomic.Uint64{}
 	at := plain(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
