@@ -149,7 +149,7 @@ func (s *conns) take(ctx context.Context) (c *clientConn, reused bool, err error
 		if o == nil {
 			c, err := s.connect(ctx)
 			if err == nil && !c.ready() {
-				err = c.Err()
+				err = c.unfit()
 			}
 			return c, false, err
 		}
@@ -182,7 +182,7 @@ func (s *conns) find(ctx context.Context) (*clientConn, *opening) {
 			defer s.mu.Unlock()
 			if o.err = err; err == nil {
 				if s.single = !c.http2; c.Available() == 0 {
-					o.err = cmp.Or(c.Err(), errNoRoom)
+					o.err = c.unfit()
 				}
 				c.list()
 			}
@@ -233,6 +233,13 @@ type clientConn struct {
 	left    atomic.Bool // it takes no further request
 }
 
+// unfit closes a new connection that can take no request, and returns why.
+func (c *clientConn) unfit() error {
+	err := cmp.Or(c.Err(), errNoRoom)
+	_ = c.Close()
+	return err
+}
+
 // ready reserves the connection for a request, and reports false if it can take none.
 func (c *clientConn) ready() bool {
 	c.listed.Store(false)
@@ -277,8 +284,9 @@ func (c *clientConn) send(a *attempt, req *http.Request) (*http.Response, error)
 	res, err := c.RoundTrip(req)
 	switch {
 	case err == nil:
-		a.sent = true
-		c.left.Store(c.left.Load() || !c.http2 && failing(res.StatusCode))
+		if a.sent = true; !c.http2 && failing(res.StatusCode) {
+			c.left.Store(true)
+		}
 	case c.http2:
 		a.sent = (a.headers.Load() || a.Err() != nil) && !unprocessed(err)
 		if a.timedOut() {

@@ -165,6 +165,28 @@ func TestConnectionsAreShared(t *testing.T) {
 	})
 }
 
+// A connection that ends as soon as it is open is not opened again and again for one request.
+func TestConnectionsThatEndAtOnce(t *testing.T) {
+	for name, sleeps := range map[string]time.Duration{"before its use": time.Second, "meanwhile": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := overPeers(t, new(peers), time.Minute)
+				n := 0
+				g.transport.rest.dial = func(context.Context, string, string) (net.Conn, error) {
+					n++
+					ours, theirs := net.Pipe()
+					_ = theirs.Close()
+					time.Sleep(sleeps)
+					return ours, nil
+				}
+				if got := askFor(g, "k"); got != http.StatusBadGateway || n > maxSends {
+					t.Errorf("%d after %d dials", got, n)
+				}
+			})
+		})
+	}
+}
+
 // A connection that fails to open fails for all who have waited for it, at once.
 func TestConnectionThatDoesNotOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
