@@ -5,6 +5,7 @@
 # make bench   the goals of internal/bench/goals.txt, beside an earlier version: one table
 # make soak    long campaigns: fuzzing, crashes, lost replies
 # make release VERSION=v0.1.0   writes the version into all modules; once that is committed, tags them (docs/decisions/0023)
+# make release-check   checks what a release consists of: the binary, the systemd unit
 # make screenshots   accepts how the console's pages look: testdata/pages of internal/integration/console, bin/console, docs/images/console
 MODULES     = . cmd examples/payments internal/peerbench internal/recipes internal/integration outbox/riveroutbox store/pgxstore store/redisstore/goredisclient store/redisstore/rueidisclient
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -15,7 +16,7 @@ each        = set -e; for m in $(MODULES); do echo "== $$m"; (cd $$m && $(1)); d
 test campaigns soak: export GOTMPDIR := $(or $(TMPDIR),/tmp)
 test campaigns soak: export TMPDIR = $(ram)
 
-.PHONY: screenshots test quick fix tools campaigns bench soak build release
+.PHONY: screenshots test quick fix tools campaigns bench soak build release release-check
 test: tools                      # every phase runs; what failed is one list in the end
 	@sh internal/gate.sh format vet root rest
 
@@ -33,7 +34,7 @@ campaigns: tools
 	@STATICCHECK=$(STATICCHECK) sh internal/campaigns.sh $(ONLY)
 
 build:
-	cd cmd && CGO_ENABLED=0 go build -trimpath -o ../bin/stet ./stet
+	cd cmd && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../bin/stet ./stet
 
 bench:
 	@go run ./internal/bench
@@ -45,5 +46,8 @@ soak:
 screenshots: tools               # light, dark and narrow; look at what differs before it is committed
 	@cd internal/integration && REQUIRE_SERVERS=1 STET_CAMPAIGNS=1 STET_SHOTS=$(CURDIR)/bin/console go test -count 1 -run 'TestPages$$' ./console
 
-release: test campaigns
+release-check:
+	@sh internal/releasecheck.sh
+
+release: test campaigns release-check
 	@go run ./internal/release $(VERSION)

@@ -265,6 +265,7 @@ func (a *app) run(ctx context.Context) error {
 	}
 	tell := sync.OnceFunc(func() {
 		a.log.Info("shutting down when what runs has finished; a second signal ends at once")
+		tellSystemd("STOPPING=1")
 	})
 	untold := context.AfterFunc(ctx, tell)
 	err := a.server.Run(ctx)

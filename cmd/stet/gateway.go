@@ -34,6 +34,7 @@ func (c *gatewayCmd) Run(w *world, conf *config.Config) error {
 			line = append(line, "socket", conf.Admin.Socket)
 		}
 		always.Info("ready", line...) // scripts wait for this line
+		tellSystemd("READY=1")
 		if text := unguarded(&conf.Admin); text != "" {
 			own.Warn(text)
 		}
