@@ -34,6 +34,7 @@ func told() admin.Config {
 			Health: func() (operate.Health, *operate.Health) {
 				return operate.Health{Name: "postgres", OK: true, P99MS: 4}, &operate.Health{Name: "cache", Why: "away"}
 			},
+			Upstream: func() *operate.Health { return &operate.Health{Name: "api:3000", Why: "no connection"} },
 			Warnings: func() []operate.Warning { return []operate.Warning{{Code: "single-tenant"}} }},
 		Settings: func() []admin.Setting { return []admin.Setting{{Path: "listen", Value: ":8080", Origin: "default"}} },
 		Policy: func() admin.Policy {
@@ -57,7 +58,7 @@ func TestStatus(t *testing.T) {
 	d := newDesk(t, told(), nil)
 	d.token = "token-of-all"
 	s := read[operate.Status](d, "/api/v1/status")
-	if s.Title != "production eu-1" || s.TraceURL == "" || !s.At.Equal(noon) || s.Store.Name != "postgres" || s.Cache.Why != "away" ||
+	if s.Title != "production eu-1" || s.TraceURL == "" || !s.At.Equal(noon) || s.Store.Name != "postgres" || s.Cache.Why != "away" || s.Upstream == nil || s.Upstream.Name != "api:3000" || s.Upstream.OK ||
 		*s.OutboxDead != 3 || len(s.Gateways) != 1 || len(s.Warnings) != 1 || s.Requests["new"] != 6 || !s.RequestsSince.Equal(noon.Add(-time.Hour)) {
 		t.Errorf("%+v", s)
 	}
@@ -195,7 +196,7 @@ func TestFiguresOfBoundTokens(t *testing.T) { // D12
 		d.refused("/api/v1/"+path, 404, "not-found")
 	}
 	s := read[operate.Status](d, "/api/v1/status")
-	if len(s.Gateways)+len(s.Requests)+len(s.Warnings) > 0 || *s.OutboxDead != 1 || s.More || s.Title == "" || !s.Store.OK {
+	if len(s.Gateways)+len(s.Requests)+len(s.Warnings) > 0 || s.Upstream != nil || *s.OutboxDead != 1 || s.More || s.Title == "" || !s.Store.OK {
 		t.Errorf("%+v", s)
 	}
 }

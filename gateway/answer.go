@@ -31,6 +31,7 @@ func (g *Gateway) received(res *http.Response) error {
 	a := attemptOf(res.Request.Context())
 	upgraded, asked := res.StatusCode == http.StatusSwitchingProtocols, res.Request.Header.Get("Upgrade")
 	a.watchdog.answer(upgraded)
+	g.reach.noteAnswer()
 	g.learnLength(a, res.StatusCode)
 	switch {
 	case res.StatusCode < 100: // net/http reads such a status, and panics when it is written (RFC 9110 section 15)

@@ -27,6 +27,7 @@ type conns struct {
 	addr      string
 	dial      func(ctx context.Context, network, addr string) (net.Conn, error)
 	resent    func(a *attempt, err error) // called before a request is sent again
+	reach     *reach                      // gets whether a connection came about
 	pool      pool[*clientConn]           // those that can take a request
 
 	mu      sync.Mutex
@@ -50,7 +51,7 @@ const (
 )
 
 func newConns(upstream *url.URL, tlsConfig *tls.Config, idle time.Duration) *conns {
-	s := &conns{scheme: "http", addr: address(upstream), pool: pool[*clientConn]{limit: idle}, resent: func(*attempt, error) {}}
+	s := &conns{scheme: "http", addr: address(upstream), reach: newReach(upstream), pool: pool[*clientConn]{limit: idle}, resent: func(*attempt, error) {}}
 	protocols := new(http.Protocols)
 	switch upstream.Scheme {
 	case "https":
@@ -202,6 +203,7 @@ func (s *conns) connect(ctx context.Context) (*clientConn, error) {
 		TLSHandshakeDone: func(t tls.ConnectionState, _ error) { c.http2 = t.NegotiatedProtocol == "h2" }})
 	var err error
 	if c.ClientConn, err = s.transport.NewClientConn(ctx, s.scheme, s.addr); err != nil {
+		s.reach.noteFailure(ctx, err)
 		return nil, err
 	}
 	c.SetStateHook(func(*http.ClientConn) { c.list() })
@@ -289,7 +291,7 @@ func (c *clientConn) send(a *attempt, req *http.Request) (*http.Response, error)
 		}
 	case c.http2:
 		a.sent = (a.headers.Load() || a.Err() != nil) && !unprocessed(err)
-		if a.timedOut() {
+		if timedOut(a) {
 			a.leave()
 		}
 	case c.counted.http2.Load():
@@ -310,8 +312,9 @@ func (a *attempt) leave() {
 	}
 }
 
-func (a *attempt) timedOut() bool {
-	cause := context.Cause(a)
+// timedOut reports whether the time of a request is over.
+func timedOut(ctx context.Context) bool {
+	cause := context.Cause(ctx)
 	return errors.Is(cause, stet.ErrExecutionTimeout) || errors.Is(cause, context.DeadlineExceeded)
 }
 

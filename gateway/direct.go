@@ -70,6 +70,7 @@ func (d *direct) send(a *attempt, request []byte) (*directConn, error) {
 		} else {
 			nc, err := d.dialer.DialContext(a, "tcp", d.addr)
 			if err != nil {
+				d.rest.reach.noteFailure(a, err)
 				return nil, err
 			}
 			c = newDirectConn(nc, &d.pool)

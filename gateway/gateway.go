@@ -23,6 +23,7 @@ type Gateway struct {
 	door      *door.Rules // nil if no route refuses anything
 	pages     *pages      // nil: no pages here
 	transport *direct
+	reach     *reach
 	late      atomic.Int64 // exchanges that are read on after their time
 	proxy     *httputil.ReverseProxy
 }
@@ -45,6 +46,8 @@ func New(e *stet.Engine, c Config) (*Gateway, error) {
 	g.transport = newDirect(c.Upstream, c.UpstreamTLS, c.UpstreamIdleTimeout)
 	g.transport.sized.Store(c.EmptyBody == EmptyLength)
 	g.transport.rest.resent = g.tellResent
+	g.reach = g.transport.rest.reach
+	g.reach.log = c.Log
 	g.proxy = &httputil.ReverseProxy{
 		Rewrite:        g.rewrite,
 		Transport:      g.transport,

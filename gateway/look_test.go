@@ -64,6 +64,42 @@ func TestAConnectThatHangs(t *testing.T) { // H12
 	}
 }
 
+// A client that goes away while the gateway connects says nothing of the upstream. Time that
+// connecting has used up does.
+func TestWhoseConnectCounts(t *testing.T) { // N07
+	for _, te := range []string{"", "trailers"} { // the second is no plain request
+		for _, leaves := range []bool{true, false} {
+			_, g := internalRig(t, "http://127.0.0.1:1", 20*time.Millisecond)
+			for dials := 0; dials < downAfter; { // on a busy machine, the time may be over before
+				ctx, leave := context.WithCancel(t.Context())
+				g.transport.dialer.ControlContext = func(ctx context.Context, _, _ string, _ syscall.RawConn) error {
+					if dials++; leaves {
+						leave()
+					}
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+				if !leaves { // a guarded request has 20 ms
+					r = httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader("{}"))
+					r.Header.Set("Idempotency-Key", "k")
+				}
+				if te != "" {
+					r.Header.Set("Te", te)
+				}
+				w := httptest.NewRecorder()
+				if g.ServeHTTP(w, r); w.Code != http.StatusBadGateway {
+					t.Errorf("%d %s", w.Code, w.Body)
+				}
+				leave()
+			}
+			if s := g.UpstreamState(); s.Known == leaves {
+				t.Errorf("%q, the client leaves: %t: %+v", te, leaves, s)
+			}
+		}
+	}
+}
+
 // What is in the socket when the time is over is read before anybody is told: of a process that was
 // stopped, the timeout and the answer come together.
 func TestAnswersInTheSocketCount(t *testing.T) { // K14

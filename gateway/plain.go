@@ -204,6 +204,7 @@ func (g *Gateway) exchange(w http.ResponseWriter, r *http.Request, a *attempt, m
 		return 0, false
 	}
 	a.watchdog.answer(false)
+	g.reach.noteAnswer()
 	g.readHeader(a, w.Header(), via(1, 1))
 	_, _ = c.in.Discard(len(head))
 	c.budget, c.last = math.MaxInt64, failing(status)

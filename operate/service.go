@@ -49,6 +49,9 @@ type Config struct {
 	// Health says how the store answers, and the cache, nil if there is none. If Health is nil, the
 	// store is asked.
 	Health func() (store Health, cache *Health)
+	// Upstream says whether the API behind the process can be connected to, nil if that is not known.
+	// If Upstream is nil, it never is.
+	Upstream func() *Health
 	// Warnings returns what should be looked at; nil means nothing.
 	Warnings func() []Warning
 

@@ -30,6 +30,7 @@ type Status struct {
 	Ended         []Ended    `json:"ended"`                   // what was unknown lately and is not any more: 5 groups at most, the last first
 	Store         Health     `json:"store"`
 	Cache         *Health    `json:"cache,omitzero"`
+	Upstream      *Health    `json:"upstream,omitzero"` // of the process that answers: whether its API can be connected to; nil: no request has found it out
 	Gateways      []Gateway  `json:"gateways"`
 	Requests      Results    `json:"requests"`                // of all gateways, since they began; those that ended a day ago are left out
 	RequestsSince time.Time  `json:"requests_since,omitzero"` // when the first of these gateways began
@@ -127,6 +128,9 @@ func (d *Desk) Overview(ctx context.Context) (Status, error) {
 	}
 	if n, bytes := d.engine.Unstored(); n > 0 && all {
 		s.Unstored = &Unstored{n, bytes}
+	}
+	if c.Upstream != nil && all {
+		s.Upstream = c.Upstream()
 	}
 	if c.Figures != nil {
 		f := c.Figures(ctx)

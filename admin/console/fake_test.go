@@ -374,6 +374,7 @@ func (f *fake) figures(w http.ResponseWriter, at string) {
 			Warnings: []operate.Warning{{Code: "single-tenant", Text: "Every client shares one scope.", Mend: "Set scope.header."}}}
 		if s.Double = f.double; len(f.double) > 0 {
 			s.Unstored = &operate.Unstored{Entries: 3, Bytes: 6144}
+			s.Upstream = &operate.Health{Name: "api.example:443", Why: "no connection since 09:00"}
 		}
 		if f.unwell != "" {
 			s.Store.OK, s.Store.Why = false, f.unwell

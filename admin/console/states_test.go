@@ -264,10 +264,11 @@ func TestOverviewOfAnotherStore(t *testing.T) {
 func TestDoubleEffectIsSaidFirst(t *testing.T) { // K03c
 	f := newFake()
 	v := as(t, f, "viewer")
-	says(t, "none", v.page("/"), "!its effect twice", "!not stored yet")
+	says(t, "none", v.page("/"), "!its effect twice", "!not stored yet", "!api.example:443")
 	f.double = []operate.Entry{{At: f.now, Who: "stet", Action: "double-effect", ID: doneID, Evidence: "attempt 1 was answered 201, with 5 bytes, says gw-1:902"}}
 	page := v.page("/")
-	says(t, "the overview", page, "a key had its effect twice.", "Attempt 1 was answered 201", `href="/keys/`+doneID+`"`, "outcomes are not stored yet.", "do not kill it")
+	says(t, "the overview", page, "a key had its effect twice.", "Attempt 1 was answered 201", `href="/keys/`+doneID+`"`, "outcomes are not stored yet.", "do not kill it",
+		"api.example:443", "no connection since 09:00")
 	if double, incident := strings.Index(page, "its effect twice"), strings.Index(page, `id="g-`); incident < 0 || double > incident {
 		t.Error("the overview says incidents first")
 	}

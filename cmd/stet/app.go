@@ -47,7 +47,7 @@ type app struct {
 	metrics *observe.Metrics
 	board   *fleet.Board
 	limits  *stethttp.Limits // one for all configurations: what was used up stays used up
-	gate    *gateway.Gateway
+	gate    atomic.Pointer[gateway.Gateway]
 	server  *gateway.Server
 	shown   certificates      // to clients
 	secure  certificates      // to operators
@@ -122,6 +122,7 @@ func (a *app) build(pepper []byte) (err error) {
 	}
 	log = observe.NewLog(a.log, a.engine.Tag)
 	a.metrics.Unstored(a.engine.Unstored)
+	a.metrics.Upstream(a.upstream)
 	a.jobs = operate.NewJobs()
 	a.limits, a.signed = stethttp.NewLimits(a.conf.LimitsConfig()), console.NewSessions()
 	return nil
@@ -196,7 +197,7 @@ func (a *app) operators(conf *config.Config, asked *reconcile.Reconciler, notice
 		Config: operate.Config{
 			Title: conf.Admin.Title, TraceURL: conf.Console.TraceURL, Log: a.log,
 			Settle: settling(&conf.Reconcile), Reconciler: asked, Jobs: a.jobs, Outbox: desk(a.store, a.engine),
-			Figures: a.board.Figures, Asking: a.board.Asking, Health: a.health,
+			Figures: a.board.Figures, Asking: a.board.Asking, Health: a.health, Upstream: a.upstream,
 			Warnings: func() []operate.Warning { return a.told.Load().warnings },
 		},
 		Settings: func() []admin.Setting { return a.told.Load().settings },
@@ -279,7 +280,7 @@ func (a *app) run(ctx context.Context) error {
 	}
 	stop()
 	running.Wait()
-	a.gate.CloseIdle()
+	a.gate.Load().CloseIdle()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout(a.conf))
 	defer cancel()
 	drained := a.engine.Drain(last)

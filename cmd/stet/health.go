@@ -52,3 +52,19 @@ func (a *app) health() (store operate.Health, cache *operate.Health) {
 	}
 	return store, cache
 }
+
+// upstream says whether the API can be connected to, as this gateway's requests have found; nil if
+// none has since the start, or the last reload.
+func (a *app) upstream() *operate.Health {
+	g := a.gate.Load()
+	if g == nil {
+		return nil
+	}
+	u := g.UpstreamState()
+	if !u.Known {
+		return nil
+	}
+	h := &operate.Health{Name: u.Address, OK: u.DownSince.IsZero()}
+	h.Why = ifTrue(!h.OK, "no connection to it has come about since "+instant(u.DownSince))
+	return h
+}

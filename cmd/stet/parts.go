@@ -80,8 +80,8 @@ func (a *app) install(p *parts) {
 		a.log.Error("the timeouts stay as they were", "error", err.Error())
 	}
 	a.server.SetHandler(p.gate)
-	if a.gate != nil {
-		a.gate.CloseIdle()
+	if old := a.gate.Swap(p.gate); old != nil {
+		old.CloseIdle()
 	}
 	a.loop(a.sweeper.Set(p.sweeper))
 	a.loop(a.reaper.Set(p.reaper))
@@ -90,7 +90,7 @@ func (a *app) install(p *parts) {
 	if a.level != nil {
 		_ = a.level.UnmarshalText([]byte(p.conf.LogLevel)) // checked before
 	}
-	a.conf, a.gate = p.conf, p.gate
+	a.conf = p.conf
 	a.tell()
 }
 

@@ -13,7 +13,7 @@ import (
 
 type statusCmd struct {
 	source
-	FailOn []string `placeholder:"WHAT,…" default:"double,unknown,dead,outbox,store" help:"What ends the command with 6: double, unknown, dead, outbox, store, unstored, gateways, warnings; none: nothing does (double,unknown,dead,outbox,store)."`
+	FailOn []string `placeholder:"WHAT,…" default:"double,unknown,dead,outbox,store,upstream" help:"What ends the command with 6: double, unknown, dead, outbox, store, upstream, unstored, gateways, warnings; none: nothing does (double,unknown,dead,outbox,store,upstream)."`
 	JSON   bool     `name:"json" help:"Print the API's document."`
 }
 
@@ -38,6 +38,7 @@ var pressing = map[string]func(s *operate.Status) string{
 	"store": func(s *operate.Status) string {
 		return ifTrue(!s.Store.OK, "the store: "+cmp.Or(s.Store.Why, "it does not answer"))
 	},
+	"upstream": func(s *operate.Status) string { return ifTrue(away(s.Upstream) != "", "the API "+away(s.Upstream)) },
 	"gateways": func(s *operate.Status) string {
 		return some(len(slices.DeleteFunc(slices.Clone(s.Gateways), func(g operate.Gateway) bool { return g.State != "gone" })),
 			"missing gateway")
@@ -95,7 +96,7 @@ func (w *world) screen(s *operate.Status, where string) error {
 		cache = health(s.Cache)
 	}
 	lines := []string{"title", visible(s.Title), "at", instant(s.At), "double", doubles(s.Double), "unknown", waits, "outbox", outbox,
-		"store", health(&s.Store), "cache", cache, "unstored", unstored(s.Unstored), "gateways", gateways(s.Gateways), "requests", requests(s)}
+		"store", health(&s.Store), "cache", cache, "upstream", away(s.Upstream), "unstored", unstored(s.Unstored), "gateways", gateways(s.Gateways), "requests", requests(s)}
 	_ = pairs(w.stdout, lines...)
 	if len(s.Incidents) > 0 {
 		fmt.Fprintln(w.stdout)
@@ -129,6 +130,14 @@ func unstored(u *operate.Unstored) string {
 	return fmt.Sprintf("%s that the store has not taken, %d bytes: do not kill the gateway", plural(u.Entries, "outcome"), u.Bytes)
 }
 
+// away says that the API cannot be connected to; "" if it can, or that is not known.
+func away(upstream *operate.Health) string {
+	if upstream == nil || upstream.OK {
+		return ""
+	}
+	return health(upstream)
+}
+
 // unknowns is how many outcomes are unknown, and which of them do not wait.
 func unknowns(unread bool, all, dead, snoozed int) string {
 	if unread {
@@ -149,7 +158,7 @@ func next(s *operate.Status, where string) string {
 		return "next: stet keys list --state unknown" + where
 	case valueOf(s.OutboxDead) > 0:
 		return "next: stet outbox list --dead" + where
-	case !s.Store.OK:
+	case !s.Store.OK, away(s.Upstream) != "":
 		return "next: stet doctor --config FILE, with the gateway's file"
 	case len(s.Warnings) > 0:
 		return "next: stet explain " + visible(s.Warnings[0].Code)

@@ -3,8 +3,10 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,4 +51,65 @@ func TestUpstreamSettings(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	tier.Took(t, "the end of an idle connection", <-kept, 3*time.Second)
+}
+
+// An API that is down is in the status of its gateway, in its metrics and in its log, until it
+// answers again. The gateway stays ready.
+func TestStatusOfAnAPIThatIsDown(t *testing.T) { // N07
+	t.Chdir(t.TempDir())
+	addr := freePort(t)
+	start := func() (stop func()) {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv, done := &http.Server{Handler: http.NotFoundHandler()}, make(chan struct{})
+		go func() { defer close(done); _ = srv.Serve(l) }()
+		return func() { _ = srv.Close(); <-done }
+	}
+	gate := serve(t, "--upstream", "http://"+addr)
+	series := `idem_upstream_up{instance="` + addr + `",upstream="default"}`
+	check := func(ends exit, says string, known bool, up float64) {
+		t.Helper()
+		status, screen, text := ran(t, "status", "--admin", "http://"+gate.Admin)
+		if status != ends || !strings.Contains(screen, says) || strings.Contains(screen, "upstream") != (says != "") {
+			t.Fatalf("stet status ends with %d: %s%s", status, text, screen)
+		}
+		if got, there := gate.metrics(t)[series]; there != known || got != up {
+			t.Fatalf("idem_upstream_up is %v, and there: %t", got, there)
+		}
+	}
+	get := func(url string, want int) {
+		t.Helper()
+		res, err := http.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		if body, _ := io.ReadAll(res.Body); res.StatusCode != want {
+			t.Fatalf("%s: %d %s", url, res.StatusCode, body)
+		}
+	}
+	check(exitFine, "", false, 0) // nothing was tried
+
+	stop := start()
+	get("http://"+gate.Listen, http.StatusNotFound)
+	check(exitFine, "", true, 1)
+
+	stop()
+	for range 3 {
+		get("http://"+gate.Listen, http.StatusBadGateway)
+	}
+	check(exitFindings, addr+": no connection to it has come about since 2", true, 0)
+	get("http://"+gate.Admin+"/readyz", http.StatusOK)
+	if _, _, text := ran(t, "status", "--admin", "http://"+gate.Admin); !strings.Contains(text, "to be looked at: the API "+addr+": no connection") {
+		t.Error(text)
+	}
+
+	defer start()()
+	get("http://"+gate.Listen, http.StatusNotFound)
+	check(exitFine, "", true, 1)
+	if log := gate.stderr.text(); strings.Count(log, "the upstream cannot be connected to") != 1 || strings.Count(log, "the upstream answers again") != 1 {
+		t.Error(log)
+	}
 }

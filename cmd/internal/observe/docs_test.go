@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stet-dev/stet/operate"
 )
 
 // Each metric is in a document, and documents name no others; those of the outbox are a service's
@@ -15,6 +17,7 @@ import (
 func TestDocumentsNameTheMetrics(t *testing.T) {
 	m := NewMetrics("test")
 	m.Unstored(func() (int, int64) { return 0, 0 })
+	m.Upstream(func() *operate.Health { return nil })
 	m.StoreLog(func() (int64, error) { return 0, nil })
 	descs := make(chan *prometheus.Desc)
 	go func() { m.registry.Describe(descs); close(descs) }()

@@ -14,6 +14,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/operate"
 	"github.com/stet-dev/stet/operate/fleet"
 )
 
@@ -165,11 +166,15 @@ const (
 // StoreIs sets idem_store_foreign, idem_store_volatile or idem_store_unusable, which are absent
 // until then.
 func (m *Metrics) StoreIs(fault StoreFault, is bool) {
-	var v float64
+	m.faults[fault].WithLabelValues().Set(oneIf(is))
+}
+
+// oneIf is what a gauge has for yes and no.
+func oneIf(is bool) float64 {
 	if is {
-		v = 1
+		return 1
 	}
-	m.faults[fault].WithLabelValues().Set(v)
+	return 0
 }
 
 // StoreLog adds idem_store_log_bytes, asked with each scrape; not a number where there is no
@@ -198,6 +203,27 @@ func (m *Metrics) Unstored(ask func() (entries int, bytes int64)) {
 			_, bytes := ask()
 			return float64(bytes)
 		}))
+}
+
+// Upstream adds idem_upstream_up, asked with each scrape; absent while the answer is nil. Name is the
+// host and port. It is to be called once.
+func (m *Metrics) Upstream(ask func() *operate.Health) {
+	m.registry.MustRegister(&upstreamUp{ask, prometheus.NewDesc("idem_upstream_up",
+		"1 if the API can be connected to, as requests have found; 0 if not.", []string{"upstream", "instance"}, nil)})
+}
+
+// upstreamUp is a gauge whose labels change when the configuration does.
+type upstreamUp struct {
+	ask  func() *operate.Health
+	desc *prometheus.Desc
+}
+
+func (u *upstreamUp) Describe(all chan<- *prometheus.Desc) { all <- u.desc }
+
+func (u *upstreamUp) Collect(all chan<- prometheus.Metric) {
+	if h := u.ask(); h != nil {
+		all <- prometheus.MustNewConstMetric(u.desc, prometheus.GaugeValue, oneIf(h.OK), "default", h.Name)
+	}
 }
 
 // Observe counts the event. It is fit for [stet.Config.Observe].
