@@ -246,8 +246,8 @@ func observe(e stet.Event) {
 		if e.To == stet.Unknown {
 			slog.Warn("an outcome is unknown", "route", e.Route, "trace_id", e.TraceID, "cause", e.Cause)
 		}
-	case stet.DoubleEffect, stet.Unplaced, stet.PersistFailed, stet.Overfull, stet.Hangs, stet.Miswired:
-		slog.Error("look at this", "event", e.Kind, "route", e.Route, "trace_id", e.TraceID, "cause", e.Cause, "error", e.Err)
+	case stet.DoubleEffect, stet.Unplaced, stet.PersistFailed, stet.Overfull, stet.Hangs, stet.Miswired, stet.Neglected:
+		slog.Error("look at this", "event", e.Kind.String(), "route", e.Route, "trace_id", e.TraceID, "cause", e.Cause, "error", e.Err)
 	}
 }
 
