@@ -81,6 +81,7 @@ func newVersion() Version { return Version(rand.Uint64()>>1 | 1) }
 func (b *begin) decide(ctx context.Context, d *Decision) (err error) {
 	call := detach(ctx, b.e.cfg.StoreTimeout)
 	defer call.release()
+	b.e.lookForNeglect(call.began)
 	pause := firstWait
 	for try := 1; ; try++ {
 		if err = b.attempt(call, d); err == nil {

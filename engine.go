@@ -29,8 +29,9 @@ type Engine struct {
 	reading   reading        // of large bodies
 	inFlight  inFlight       // the claims that are held in this process
 	inherited inheritance
-	unstored  *unstored      // what this process knows and the store does not
-	own       own            // records of Stet's own
+	unstored  *unstored // what this process knows and the store does not
+	own       own       // records of Stet's own
+	neglect   neglect
 	foreign   *foreign.Calls // of code that is not Stet's
 	bound     bool           // to a transaction: see BeginIn
 }
@@ -44,6 +45,8 @@ func New(s Store, c Config) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{store: s, cfg: c.withDefaults(), tags: newTags(c.Pepper), recipe: Recipe{}.compile()}
+	e.neglect.began = time.Now()
+	e.neglect.next.Store(int64(lookEvery))
 	e.hub.limit = e.cfg.MaxWaiters
 	e.unstored = &unstored{limit: e.cfg.MaxUnstored}
 	e.foreign = &foreign.Calls{Tell: e.tellHanging}

@@ -1,6 +1,10 @@
 package stet
 
-import "time"
+import (
+	"time"
+
+	"github.com/stet-dev/stet/internal/names"
+)
 
 // Event tells of something that happened. Metrics, logs and traces are made from events. Fields
 // that do not apply are zero.
@@ -10,7 +14,7 @@ type Event struct {
 	By   string // Transition: request, holder, operator, sweeper, reaper
 	Route,
 	TraceID string
-	From, To State         // Transition; From 0: created, To 0: deleted
+	From, To State         // Transition; From 0: created, To 0: deleted; Neglected: From is the record's
 	Attempt  int           // Transition, Answer; DoubleEffect: of the record
 	Fence    int64         // DoubleEffect: of the earlier execution
 	Cause    string        // Transition, Miswired
@@ -18,7 +22,7 @@ type Event struct {
 	Result   string        // Answer: one word per request, see package stethttp
 	Mismatch []string      // Answer, where the key was used for another request: the parts that differ; not nil, but they may be unknown
 	Status   int           // Answer, DoubleEffect, Unplaced
-	Took     time.Duration // StoreCall, Answer, Hangs; Transition to Completed: the execution
+	Took     time.Duration // StoreCall, Answer, Hangs; Transition to Completed: the execution; Neglected: since it is due
 	WeakKey  bool          // Answer
 	// Lapse, of a Transition from Running, says why the run ended without its holder's word, if it
 	// did. lease-lapsed: the lease was not renewed, since the process is dead, or cut off from its
@@ -65,4 +69,14 @@ const (
 	Hangs
 	Miswired // a front end such as stethttp is wired up wrongly: Cause says how, see there
 	Trimmed  // Count entries of the history were removed together, because of their age
+	// Neglected says that no process seems to run the loops of package maintenance on this store: a
+	// run (From is Running) was not swept, or a result was not reaped, for Took since it is due. An
+	// engine that is asked by requests looks every 10 minutes: see [Operator.Neglected].
+	Neglected
 )
+
+var eventNames = [...]string{"", "transition", "store-call", "lease-lost", "persist-failed", "persisted", "answer", "reaped", "probed",
+	"probe-failed", "double-effect", "unplaced", "overfull", "hangs", "miswired", "trimmed", "neglected"}
+
+// String returns the kind's name, such as lease-lost.
+func (k EventKind) String() string { return names.Of("EventKind", eventNames[:], k) }

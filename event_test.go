@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stet-dev/stet"
 )
 
 // What an Event's doc says of its words is what the engine says (G).
@@ -48,5 +50,26 @@ func TestEventsSayWhichWordsThereAre(t *testing.T) {
 		if found = slices.Compact(found); !slices.Equal(listed, found) {
 			t.Errorf("%s is said to be one of %q, and the engine says %q", field, listed, found)
 		}
+	}
+}
+
+// Each kind of event has its name, as it is written in event.go.
+func TestEventsHaveNames(t *testing.T) { // N06
+	doc, err := os.ReadFile("event.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(doc), "\nconst (\n")
+	list, _, _ = strings.Cut(list, "\n)")
+	kind := stet.Transition
+	for _, m := range regexp.MustCompile(`(?m)^\t([A-Z]\w+)`).FindAllStringSubmatch(list, -1) {
+		want := strings.ToLower(regexp.MustCompile(`(\w)([A-Z])`).ReplaceAllString(m[1], "$1-$2"))
+		if kind.String() != want {
+			t.Errorf("%s is called %s", m[1], kind)
+		}
+		kind++
+	}
+	if kind != stet.Neglected+1 {
+		t.Errorf("the list ends with %d, and the last kind is %d", kind-1, stet.Neglected)
 	}
 }

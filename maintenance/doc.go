@@ -8,10 +8,10 @@
 // client asks for again. Any number of processes may run them on one store: each change is a
 // compare-and-set, so that it is made once.
 //
-// Nothing starts by itself. The caller runs each loop in a goroutine, until the context ends:
+// Nothing starts by itself. A [Background] runs all the loops of a process, those of other packages
+// included, until the context ends:
 //
-//	go maintenance.Sweeper{Engine: e}.Run(ctx)
-//	go maintenance.Reaper{Engine: e}.Run(ctx)
+//	go maintenance.Background{Engine: e}.Run(ctx)
 //
 // A [Runner] runs a loop whose settings may change while it runs.
 package maintenance

@@ -3,7 +3,6 @@ package maintenance_test
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -11,28 +10,21 @@ import (
 	"github.com/stet-dev/stet/store/memstore"
 )
 
-// A service runs both loops until it ends.
-func Example() {
+// A service runs its loops until it ends.
+func ExampleBackground() {
 	engine, err := stet.New(memstore.New(memstore.Config{}), stet.Config{})
 	if err != nil {
 		panic(err)
 	}
+	background := maintenance.Background{Engine: engine, Loops: []func(context.Context) error{
+		maintenance.Trimmer{Engine: engine, Age: 365 * 24 * time.Hour}.Run,
+	}}
 	ctx, cancel := context.WithCancel(context.Background())
-	var loops sync.WaitGroup
-	for _, run := range []func(context.Context) error{
-		maintenance.Sweeper{Engine: engine}.Run,
-		maintenance.Reaper{Engine: engine, Every: time.Minute, Batch: 500}.Run,
-	} {
-		loops.Go(func() {
-			if err := run(ctx); err != nil { // a setting that cannot be used
-				panic(err)
-			}
-		})
-	}
+	ended := make(chan error)
+	go func() { ended <- background.Run(ctx) }()
 	cancel() // the service is about to end
-	loops.Wait()
-	fmt.Println("both loops have ended")
-	// Output: both loops have ended
+	fmt.Println("all loops have ended:", <-ended)
+	// Output: all loops have ended: <nil>
 }
 
 // The settings of a loop change while it runs, as with a configuration that is read again.

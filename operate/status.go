@@ -2,9 +2,11 @@ package operate
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/stet-dev/stet"
+	"github.com/stet-dev/stet/internal/age"
 	"github.com/stet-dev/stet/internal/stopwatch"
 	"github.com/stet-dev/stet/outbox"
 )
@@ -144,7 +146,25 @@ func (d *Desk) Overview(ctx context.Context) (Status, error) {
 	if c.Warnings != nil && all {
 		s.Warnings = some(c.Warnings())
 	}
+	if all && s.Store.OK {
+		s.Warnings = append(s.Warnings, d.neglected(ctx)...)
+	}
 	return s, nil
+}
+
+// neglected warns of records that no loop has ended; not of those that cannot be read, which the
+// rest of the status says.
+func (s *service) neglected(ctx context.Context) []Warning {
+	h, neglected, err := s.engine.Operator().Neglected(ctx)
+	if err != nil || !neglected {
+		return nil
+	}
+	what := "a result whose retention has been over for %s is still there"
+	if h.State == stet.Running {
+		what = "a run whose lease has been over for %s is still shown as running"
+	}
+	return []Warning{{Code: "neglected", Text: fmt.Sprintf(what+": no process seems to sweep and reap this store", age.Long(h.AsOf.Sub(h.DueAt))),
+		Mend: "Start a gateway on this store, or have the service run maintenance.Background."}}
 }
 
 // some is a list as JSON has it: empty and not null.

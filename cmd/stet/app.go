@@ -245,21 +245,18 @@ func adminTokens(c *config.Admin) (tokens []admin.Token, err error) {
 func (a *app) run(ctx context.Context) error {
 	loops, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	running.Go(func() { a.loop(a.sweeper.Run(loops)) })
-	running.Go(func() { a.loop(a.reaper.Run(loops)) })
-	running.Go(func() { a.loop(a.reconciler.Run(loops)) })
-	running.Go(func() { a.loop(a.trimmer.Run(loops)) })
+	a.runAll(&running, loops, a.sweeper.Run, a.reaper.Run, a.reconciler.Run, a.trimmer.Run,
+		func(ctx context.Context) error { return a.board.Run(ctx, a.engine) })
 	if a.hook != nil {
 		running.Go(func() { a.hook.run(loops, a.log) })
 	}
 	if a.watch != nil {
 		running.Go(func() { a.watch.run(loops) })
 	}
-	running.Go(func() { a.loop(a.board.Run(loops, a.engine)) })
 	running.Go(func() { a.reloads(loops) })
 	working, stopJobs := context.WithCancel(ctx) // a job stops at once when the end is asked for: another gateway goes on with it
 	var jobs sync.WaitGroup
-	jobs.Go(func() { a.loop(a.jobs.Run(working)) })
+	a.runAll(&jobs, working, a.jobs.Run)
 	a.ready(a.server.Addr(), a.server.AdminAddr())
 	for _, warning := range a.started.Warnings() {
 		a.log.Warn(warning.Text, "setting", warning.Path)
@@ -298,6 +295,11 @@ func (a *app) loop(err error) {
 	if err != nil {
 		a.log.Error("a background loop could not start", "error", err.Error())
 	}
+}
+
+// runAll runs loops until ctx ends. What they return is in the log by then.
+func (a *app) runAll(group *sync.WaitGroup, ctx context.Context, loops ...func(context.Context) error) {
+	group.Go(func() { _ = maintenance.Background{Loops: loops, Log: a.log}.Run(ctx) })
 }
 
 // shortestDrain is what a drain lasts at most in any case, as the gateway has it.

@@ -64,6 +64,8 @@ func (l *Log) Observe(e stet.Event) {
 		l.write(level, text, &e, slog.Float64("took_ms", millis(e.Took)))
 	case stet.Miswired:
 		l.miswired(&e)
+	case stet.Neglected:
+		l.write(slog.LevelError, neglected, &e, slog.String("state", stateName(e.From)), slog.Float64("due_since_s", e.Took.Seconds()))
 	case stet.Reaped:
 		l.write(slog.LevelDebug, "keys absent", &e, slog.Int("count", e.Count), slog.String("by", e.By))
 	case stet.Trimmed:
@@ -79,6 +81,9 @@ const (
 	unplaced     = "a result has no place any more, and is kept nowhere but in this line"
 	overfull     = "new executions are refused: the store has not taken what happened here, and limits.max_unstored_bytes is reached"
 )
+
+// neglected is the line about a store that no loop tidies.
+const neglected = "a record should have been ended long ago: no process seems to sweep and reap this store; see that a gateway or maintenance.Background runs on it"
 
 // unplaced tells of what this process knew and no record holds: the line is the last that says so.
 func (l *Log) unplaced(e *stet.Event) {

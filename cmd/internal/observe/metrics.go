@@ -264,7 +264,7 @@ func (m *Metrics) Observe(e stet.Event) {
 		m.double.Inc()
 	case stet.Unplaced:
 		m.unplaced.Inc()
-	case stet.PersistFailed, stet.Persisted, stet.ProbeFailed, stet.Miswired, stet.Overfull: // in the log, and as store errors or reconcile results
+	case stet.PersistFailed, stet.Persisted, stet.ProbeFailed, stet.Miswired, stet.Overfull, stet.Neglected: // in the log, and as store errors or reconcile results
 	}
 }
 

@@ -55,6 +55,7 @@ var events = []stet.Event{
 	{Kind: stet.Unplaced, ID: id, Route: "POST /x", To: stet.Completed, Attempt: 1, Status: 201, Err: errors.New("gone")},
 	{Kind: stet.Unplaced, ID: id, Route: "POST /x", To: stet.Completed, Attempt: 1, Status: 201},
 	{Kind: stet.Overfull, Count: 3},
+	{Kind: stet.Neglected, ID: id, Route: "POST /x", From: stet.Running, Took: 11 * time.Minute}, // N06
 }
 
 func logAt(level slog.Level, events ...stet.Event) string {
@@ -77,6 +78,7 @@ func TestLog(t *testing.T) {
 		Attempt, Status, Entries                                                      int
 		Earlier                                                                       int     `json:"earlier_fence"`
 		Took                                                                          float64 `json:"took_ms"`
+		Due                                                                           float64 `json:"due_since_s"`
 	}
 	const tag, route = "k_0123456789abcdef", "POST /x"
 	want := []line{
@@ -107,6 +109,7 @@ func TestLog(t *testing.T) {
 		{Level: "ERROR", Msg: unplaced, ID: tag, Route: route, Attempt: 1, Status: 201, Error: "gone"},
 		{Level: "ERROR", Msg: unplaced, ID: tag, Route: route, Attempt: 1, Status: 201, Error: "the record is of another life"},
 		{Level: "WARN", Msg: overfull, Entries: 3},
+		{Level: "ERROR", Msg: neglected, ID: tag, Route: route, Due: 660},
 	}
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if len(lines) != len(want) {
@@ -124,8 +127,8 @@ func TestLog(t *testing.T) {
 			t.Errorf("line %d:\ngot  %+v\nwant %+v", i, got, want[i])
 		}
 	}
-	if n := strings.Count(logAt(slog.LevelInfo, events...), "\n"); n != 21 {
-		t.Errorf("%d lines at info, want 21", n)
+	if n := strings.Count(logAt(slog.LevelInfo, events...), "\n"); n != 22 {
+		t.Errorf("%d lines at info, want 22", n)
 	}
 }
 

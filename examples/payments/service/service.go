@@ -16,7 +16,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/stet-dev/stet"
@@ -95,20 +94,13 @@ const refunds, payouts, payments = "refunds", "payouts", "payments"
 // Run does what no request waits for, until ctx ends. Any number of processes may run it on one
 // database.
 func (s *Service) Run(ctx context.Context) error {
-	loops := []func(context.Context) error{
+	return maintenance.Background{Loops: []func(context.Context) error{
 		s.Completer().Run, // payments without a client
 		maintenance.Sweeper{Engine: s.engine, Every: s.Every}.Run,                                        // dead runs become unknown
 		reconcile.Reconciler{Engine: s.engine, Every: s.Every, Resolver: reconcile.Resolver(s.find)}.Run, // and are found out about
 		maintenance.Reaper{Engine: s.engine, Every: s.Every}.Run,                                         // answers that are no longer kept
 		s.Worker(nil).Run, // promised payouts
-	}
-	ended := make([]error, len(loops))
-	var wg sync.WaitGroup
-	for i, loop := range loops {
-		wg.Go(func() { ended[i] = loop(ctx) })
-	}
-	wg.Wait()
-	return errors.Join(ended...)
+	}}.Run(ctx)
 }
 
 // order is what clients send.
