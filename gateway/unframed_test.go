@@ -34,7 +34,7 @@ func TestUnframedAnswers(t *testing.T) { // R06
 	for name, row := range map[string]struct {
 		status, mediaType, body string
 		state                   stet.State
-		open                    bool // nobody knows where it ends
+		open                    bool // it is not known where it ends
 	}{
 		"cut off":         {"1.1 200 OK", "application/json", `{"id":1`, stet.Unknown, false},
 		"cut off at once": {"1.1 200 OK", "application/json", "", stet.Unknown, false},
@@ -91,7 +91,7 @@ func TestUnframedAnswers(t *testing.T) { // R06
 	}
 }
 
-// isOpen demands an answer with that body, whose end nobody has invented if it is open.
+// isOpen demands an answer with that body, whose end is not invented if it is open.
 func (r *rig) isOpen(a answer, body string, open bool) {
 	r.Helper()
 	if a.err != nil || a.body != body {

@@ -768,7 +768,7 @@ func TestARenderThatFails(t *testing.T) {
 	}
 }
 
-// An answer that is taken back takes with it that nobody knows where it ends.
+// An answer that is taken back takes with it that its end is not known.
 func TestUnframedIsTakenBack(t *testing.T) { // R06
 	for _, back := range []bool{true, false} {
 		r := newRig(t, stethttp.Config{}, func(w http.ResponseWriter, _ *http.Request) {
