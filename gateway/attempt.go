@@ -36,6 +36,7 @@ type attempt struct {
 	connected atomic.Bool             // a connection is there: from then on something may have left
 	on        atomic.Pointer[clientConn]
 	headers   atomic.Bool // over HTTP/2, the request's head was written
+	sends     int         // how often it was sent, or begun to be
 	sent      bool        // something may have left, and may have been acted on
 	cut       error       // why the answer broke off
 }

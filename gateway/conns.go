@@ -93,25 +93,26 @@ func (s *conns) multiplexes() bool {
 	return s.scheme == "https" || s.transport.Protocols.UnencryptedHTTP2()
 }
 
-// maxSends is how often a request is sent: once, and once more where it is certain that nothing has
-// been done with it, or where it may be repeated.
+// maxSends is how often a request is sent, by whichever way: once, and once more where it is certain
+// that nothing has been done with it, or where it may be repeated.
 const maxSends = 2
 
 // RoundTrip implements [http.RoundTripper]. What it finds out about what was sent is in a.sent.
 func (s *conns) RoundTrip(req *http.Request) (*http.Response, error) {
 	a := attemptOf(req.Context())
-	for sends := 1; ; sends++ {
+	for {
 		c, reused, err := s.take(a)
 		if err != nil {
 			return nil, err
 		}
 		a.on.Store(c)
 		a.connected.Store(true)
+		a.sends++
 		res, err := c.send(a, req)
 		if err == nil {
 			return res, nil
 		}
-		if sends == maxSends || !a.mayRepeat(reused && c.Err() != nil) || !a.rewind(req) {
+		if a.sends >= maxSends || !a.mayRepeat(reused && c.Err() != nil) || !a.rewind(req) {
 			return nil, err
 		}
 		s.resent(a, err)

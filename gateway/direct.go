@@ -78,7 +78,7 @@ func (d *direct) send(a *attempt, request []byte) (*directConn, error) {
 		c.watch(a)
 		n, err := c.Write(request)
 		if err == nil {
-			a.sent = true
+			a.sends, a.sent = a.sends+1, true
 			return c, nil
 		}
 		c.discard()

@@ -24,7 +24,7 @@ const (
 // 15.5.12), so that it may be sent once more, with a length: the only answer after which a request
 // that was sent is sent again. If that states an outcome, it is the API's own, and no refusal.
 func (a *attempt) lengthRequired(status int) bool {
-	return status == http.StatusLengthRequired && a.chunked && a.Err() == nil
+	return status == http.StatusLengthRequired && a.chunked && a.sends < maxSends && a.Err() == nil
 }
 
 // tryWithLength makes the next try one with a length, and forgets the evidence of the last one.

@@ -32,7 +32,7 @@ func TestEveryWordIsExplained(t *testing.T) {
 	}
 	said["cause"] = append(slices.DeleteFunc(said["cause"], func(word string) bool { return word == "bypass" }), // which is no cause of a record
 		"upstream-failed", "execution-timeout", // codes of the answers that were given
-		found(t, `return "(lease-lost)"`, "../../stethttp/execute.go", "../../gateway/answer.go")[0])
+		found(t, `return "(lease-lost)"`, "../../stethttp/run.go", "../../gateway/answer.go")[0])
 	said["job cause"] = found(t, `Cause: "([a-z-]+)"`, "../../operate/job.go") // the others are codes of problems
 	_, trail, _ := strings.Cut(readFile(t, operateDoc), "\n## The audit trail\n")
 	trail, _, _ = strings.Cut(trail, "\n\n    stet ")
