@@ -150,10 +150,13 @@ func (s *conns) take(ctx context.Context) (c *clientConn, reused bool, err error
 		}
 		if o == nil {
 			c, err := s.connect(ctx)
-			if err == nil && !c.ready() {
-				err = c.unfit()
+			if err != nil {
+				return nil, false, err
 			}
-			return c, false, err
+			if !c.ready() {
+				return nil, false, c.unfit()
+			}
+			return c, c.used.Swap(true), nil
 		}
 		select {
 		case <-o.done:

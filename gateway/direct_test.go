@@ -186,42 +186,79 @@ func TestBodiesArriveWhole(t *testing.T) {
 // RFC 9110 section 9.2.2: a request that changes nothing, and passes by, is sent again if the
 // upstream ends the connection of an earlier request instead of answering. No other is.
 func TestSafeRequestsAreSentAgain(t *testing.T) {
-	var got sync.Map
+	for _, scheme := range []string{"http", "https"} {
+		t.Run(scheme, func(t *testing.T) {
+			var got sync.Map
+			serve := func(c net.Conn, in *bufio.Reader) {
+				for first := true; ; first = false {
+					req := readRequest(in)
+					if req == nil {
+						return
+					}
+					n, _ := got.LoadOrStore(req.URL.Path, new(atomic.Int64))
+					if n.(*atomic.Int64).Add(1); !first && req.URL.Path != "/warm" {
+						return
+					}
+					_, _ = io.WriteString(c, created)
+				}
+			}
+			server, trust := certificate(t)
+			l := must(net.Listen("tcp", "127.0.0.1:0"))
+			if scheme == "https" {
+				l = tls.NewListener(l, server)
+			}
+			r := newRig(t, scheme+"://"+serveTCP(t, l, serve), func(c *gateway.Config) {
+				c.Default.RequiredMethods, c.UpstreamTLS = []string{}, trust
+			})
+			times := func(path string) int64 {
+				n, _ := got.Load(path)
+				return n.(*atomic.Int64).Load()
+			}
+			for i, c := range []struct {
+				method, body string
+				h            header
+				status       int
+				times        int64
+			}{
+				{"GET", "", nil, 201, 2},
+				{"POST", "", nil, 502, 1},
+				{"PUT", "{}", nil, 502, 1},
+				{"GET", "{}", nil, 502, 1},
+				{"POST", "{}", header{"Idempotency-Key": "k"}, 502, 1},
+			} {
+				path := fmt.Sprint("/", i)
+				r.status(r.post(fmt.Sprint("warm", i), "/warm", "{}"), 201) // on a connection that stays
+				r.status(r.do(c.method, path, c.body, c.h), c.status)
+				if n := times(path); n != c.times {
+					t.Errorf("%s %q reached the upstream %d times, want %d", c.method, c.body, n, c.times)
+				}
+			}
+		})
+	}
+}
+
+// The two ways to the upstream share the bound: each has a connection that served others, and that the
+// upstream ends instead of answering.
+func TestTwoWaysSendTwice(t *testing.T) { // H04
+	var got atomic.Int64
 	r := newRig(t, tcpUpstream(t, func(c net.Conn, in *bufio.Reader) {
-		for first := true; ; first = false {
+		for {
 			req := readRequest(in)
 			if req == nil {
 				return
 			}
-			n, _ := got.LoadOrStore(req.URL.Path, new(atomic.Int64))
-			if n.(*atomic.Int64).Add(1); !first {
+			if req.URL.Path == "/" {
+				got.Add(1)
 				return
 			}
 			_, _ = io.WriteString(c, created)
 		}
-	}), func(c *gateway.Config) { c.Default.RequiredMethods = []string{} })
-	times := func(path string) int64 {
-		n, _ := got.Load(path)
-		return n.(*atomic.Int64).Load()
-	}
-	for i, c := range []struct {
-		method, body string
-		h            header
-		status       int
-		times        int64
-	}{
-		{"GET", "", nil, 201, 2},
-		{"POST", "", nil, 502, 1},
-		{"PUT", "{}", nil, 502, 1},
-		{"GET", "{}", nil, 502, 1},
-		{"POST", "{}", header{"Idempotency-Key": "k"}, 502, 1},
-	} {
-		path := fmt.Sprint("/", i)
-		r.status(r.post(fmt.Sprint("warm", i), "/warm", "{}"), 201) // on a connection that stays
-		r.status(r.do(c.method, path, c.body, c.h), c.status)
-		if n := times(path); n != c.times {
-			t.Errorf("%s %q reached the upstream %d times, want %d", c.method, c.body, n, c.times)
-		}
+	}), nil)
+	r.status(r.do("GET", "/warm", "", nil), 201)
+	r.status(r.do("GET", "/warm", "", header{"Te": "trailers"}), 201) // by net/http
+	r.problem(r.do("GET", "/", "", nil), "upstream-failed")
+	if n := got.Load(); n != 2 {
+		t.Errorf("it was sent %d times", n)
 	}
 }
 
