@@ -38,8 +38,9 @@ type conns struct {
 // opening is a connection that is being opened for all who need one, since over HTTP/2 they can
 // share it.
 type opening struct {
-	done chan struct{}
-	err  error // set before done is closed
+	done chan struct{} // what follows is set before it is closed
+	conn *clientConn
+	err  error
 }
 
 // A connection of HTTP/2 that is silent for pingAfter is asked for a sign of life, and closed if
@@ -134,17 +135,20 @@ func (a *attempt) rewind(req *http.Request) bool {
 	default:
 		return false
 	}
-	a.sent = false
 	return true
 }
 
 // take returns a connection on which a request can be sent, and whether it has been there before.
 func (s *conns) take(ctx context.Context) (c *clientConn, reused bool, err error) {
+	var waited *opening
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, false, err
 		}
-		c, o := s.find(ctx)
+		c, o, err := s.find(ctx, waited)
+		if err != nil {
+			return nil, false, err
+		}
 		if c != nil {
 			return c, c.used.Swap(true), nil
 		}
@@ -160,7 +164,7 @@ func (s *conns) take(ctx context.Context) (c *clientConn, reused bool, err error
 		}
 		select {
 		case <-o.done:
-			if o.err != nil {
+			if waited = o; o.err != nil {
 				return nil, false, o.err
 			}
 		case <-ctx.Done():
@@ -171,11 +175,16 @@ func (s *conns) take(ctx context.Context) (c *clientConn, reused bool, err error
 // find returns a connection that has been there; or the one that is being opened for all, which it
 // may have begun; or neither if the caller has to open one for itself. The lock is held until a
 // connection of HTTP/2 that was found is in the pool again, or others would not see that it is there.
-func (s *conns) find(ctx context.Context) (*clientConn, *opening) {
+// It is an error if the connection that the caller has waited for has ended already: otherwise, to
+// an upstream that ends each at once, they would be opened without end.
+func (s *conns) find(ctx context.Context, waited *opening) (*clientConn, *opening, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c, ok := s.pool.take(); ok || s.single {
-		return c, nil
+		return c, nil, nil
+	}
+	if waited != nil && waited.conn.Err() != nil {
+		return nil, nil, waited.conn.Err()
 	}
 	if s.opening == nil {
 		o := &opening{done: make(chan struct{})}
@@ -185,7 +194,7 @@ func (s *conns) find(ctx context.Context) (*clientConn, *opening) {
 			c, err := s.connect(ctx)
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if o.err = err; err == nil {
+			if o.conn, o.err = c, err; err == nil {
 				if s.single = !c.http2; c.Available() == 0 {
 					o.err = c.unfit()
 				}
@@ -195,7 +204,7 @@ func (s *conns) find(ctx context.Context) (*clientConn, *opening) {
 			close(o.done)
 		}()
 	}
-	return nil, s.opening
+	return nil, s.opening, nil
 }
 
 // dialKey is the key, in the context of a dial, of the connection that it is for.
@@ -294,14 +303,14 @@ func (c *clientConn) send(a *attempt, req *http.Request) (*http.Response, error)
 			c.left.Store(true)
 		}
 	case c.http2:
-		a.sent = (a.headers.Load() || a.Err() != nil) && !unprocessed(err)
+		a.sent = a.sent || (a.headers.Load() || a.Err() != nil) && !unprocessed(err)
 		if timedOut(a) {
 			a.leave()
 		}
 	case c.counted.http2.Load():
-		a.sent, err = false, errHTTP2
+		err = errHTTP2
 	default:
-		a.sent = c.counted.wrote.Load() != before
+		a.sent = a.sent || c.counted.wrote.Load() != before
 	}
 	c.asking.Store(false)
 	c.list()

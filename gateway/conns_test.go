@@ -167,7 +167,7 @@ func TestConnectionsAreShared(t *testing.T) {
 
 // A connection that ends as soon as it is open is not opened again and again for one request.
 func TestConnectionsThatEndAtOnce(t *testing.T) {
-	for name, sleeps := range map[string]time.Duration{"before its use": time.Second, "meanwhile": 0} {
+	for name, reads := range map[string]bool{"before its preface": false, "after it": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := overPeers(t, new(peers), time.Minute)
@@ -175,8 +175,12 @@ func TestConnectionsThatEndAtOnce(t *testing.T) {
 				g.transport.rest.dial = func(context.Context, string, string) (net.Conn, error) {
 					n++
 					ours, theirs := net.Pipe()
-					_ = theirs.Close()
-					time.Sleep(sleeps)
+					go func() {
+						if reads {
+							_, _ = theirs.Read(make([]byte, 1<<10)) // the client's preface, whole
+						}
+						_ = theirs.Close()
+					}()
 					return ours, nil
 				}
 				if got := askFor(g, "k"); got != http.StatusBadGateway || n > maxSends {
@@ -185,6 +189,29 @@ func TestConnectionsThatEndAtOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whoever has waited for a connection that has ended by then opens no other.
+func TestConnectionThatHasEndedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p peers
+		s := overPeers(t, &p, time.Minute).transport.rest
+		c, err := s.connect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, o, err := s.find(t.Context(), nil); o == nil || err != nil {
+			t.Fatalf("%v, %v", o, err)
+		}
+		synctest.Wait() // there is another now
+		for c, ok := s.pool.take(); ok; c, ok = s.pool.take() {
+			_ = c.ClientConn.Close()
+		}
+		_ = c.ClientConn.Close()
+		if _, o, err := s.find(t.Context(), &opening{conn: c}); o != nil || err == nil || len(p.opened) != 2 {
+			t.Errorf("%v, %v, %d connections", o, err, len(p.opened))
+		}
+	})
 }
 
 // A connection that fails to open fails for all who have waited for it, at once.

@@ -260,6 +260,37 @@ func TestTwoWaysSendTwice(t *testing.T) { // H04
 	if n := got.Load(); n != 2 {
 		t.Errorf("it was sent %d times", n)
 	}
+	if n := strings.Count(r.log.String(), "sent once more"); n != 1 {
+		t.Errorf("the log says %d times that it was sent twice:\n%s", n, r.log)
+	}
+}
+
+// What was sent once may have been acted on, also if there is no connection for a second time.
+func TestASecondWayThatIsGone(t *testing.T) { // H04
+	server, trust := certificate(t)
+	for _, scheme := range []string{"http", "https"} {
+		l := must(net.Listen("tcp", "127.0.0.1:0"))
+		listener := l
+		if scheme == "https" {
+			listener = tls.NewListener(l, server)
+		}
+		addr := serveTCP(t, listener, func(c net.Conn, in *bufio.Reader) {
+			for {
+				req := readRequest(in)
+				if req == nil {
+					return
+				}
+				if req.URL.Path == "/" {
+					l.Close()
+					return
+				}
+				_, _ = io.WriteString(c, created)
+			}
+		})
+		r := newRig(t, scheme+"://"+addr, func(c *gateway.Config) { c.UpstreamTLS = trust })
+		r.status(r.do("GET", "/warm", "", nil), 201)
+		r.problem(r.do("GET", "/", "", nil), "upstream-failed")
+	}
 }
 
 // What cannot become an answer is refused at once, also on a connection that stays open.

@@ -183,6 +183,7 @@ func (g *Gateway) exchange(w http.ResponseWriter, r *http.Request, a *attempt, m
 	}
 	if err != nil && c.reused && c.in.Buffered() == 0 && !a.once && r.ContentLength == 0 && a.Err() == nil {
 		c.discard()
+		g.tellResent(a, err)
 		return 0, false
 	}
 	status := 0

@@ -139,8 +139,8 @@ type book struct {
 	path string
 	file *os.File                          // nil: stdin
 	next func() (map[string]string, error) // the members of the next entry by their names in the file
-	line func() int
-	name map[string]string // how the file calls id, amount and currency
+	at   func() string                     // where that is
+	name map[string]string                 // how the file calls id, amount and currency
 	ids  bool
 	read *int
 }
@@ -192,7 +192,7 @@ func (b *book) close() { _ = b.file.Close() } // of nil it says that it is nil
 func (b *book) lines(in io.Reader) {
 	d, n := json.NewDecoder(in), 0
 	d.UseNumber()
-	b.line = func() int { return n }
+	b.at = func() string { return fmt.Sprintf("entry %d", n) }
 	b.next = func() (map[string]string, error) {
 		var doc map[string]any
 		n++
@@ -235,7 +235,7 @@ func (b *book) table(in *bufio.Reader, flag string) error {
 				ifTrue(what != "id", ", or give --ids to compare ids alone"))
 		}
 	}
-	b.line = func() int { line, _ := r.FieldPos(0); return line }
+	b.at = func() string { line, _ := r.FieldPos(0); return fmt.Sprintf("line %d", line) }
 	b.next = func() (map[string]string, error) {
 		fields, err := r.Read()
 		if err != nil {
@@ -261,7 +261,7 @@ func (b *book) entries() iter.Seq2[compare.Entry, error] {
 			var e compare.Entry
 			if err == nil {
 				if e, err = b.entry(doc); err != nil {
-					err = fmt.Errorf("%s, entry in line %d: %w", b.path, b.line(), err)
+					err = fmt.Errorf("%s, %s: %w", b.path, b.at(), err)
 				}
 			} else {
 				err = fmt.Errorf("%s: %w", b.path, err)

@@ -149,7 +149,7 @@ func reach(ctx context.Context, server string, own ...listener) error {
 	}
 	address := u.Host
 	if u.Port() == "" {
-		address = net.JoinHostPort(u.Hostname(), map[string]string{"http": "80", "https": "443", "h2c": "80"}[u.Scheme])
+		address = net.JoinHostPort(u.Hostname(), config.DefaultPort(u.Scheme))
 	}
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // systemd hears when the gateway serves, and when it has begun to end.
-func TestSystemdIsTold(t *testing.T) { // U03
+func TestSystemdIsTold(t *testing.T) {
 	t.Chdir(t.TempDir())
 	socket := filepath.Join(t.TempDir(), "notify")
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})

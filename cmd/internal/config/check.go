@@ -116,7 +116,7 @@ func (k *checker) admin() {
 func (k *checker) upstream() {
 	u, err := url.Parse(k.Upstream)
 	switch {
-	case err != nil || u.Host == "" || defaultPorts[u.Scheme] == "":
+	case err != nil || u.Host == "" || DefaultPort(u.Scheme) == "":
 		k.fail("upstream", "%q is not the URL of a server, such as http://127.0.0.1:3000, https://api.internal, or h2c://127.0.0.1:50051 for HTTP/2 without TLS", redact(k.Upstream))
 	case k.isItself(u):
 		k.fail("upstream", "it is the address at which this gateway listens (listen), so that requests would go round in circles: give the API's own")
@@ -125,12 +125,14 @@ func (k *checker) upstream() {
 	}
 }
 
-// defaultPorts has the port of an upstream without one, by the scheme.
+// DefaultPort is the port of an upstream without one; "" for a scheme that no upstream has.
+func DefaultPort(scheme string) string { return defaultPorts[scheme] }
+
 var defaultPorts = map[string]string{"http": "80", "https": "443", "h2c": "80"}
 
 // isItself reports whether the upstream is the address that clients connect to.
 func (k *checker) isItself(u *url.URL) bool {
-	port := cmp.Or(u.Port(), defaultPorts[u.Scheme])
+	port := cmp.Or(u.Port(), DefaultPort(u.Scheme))
 	host, own, err := net.SplitHostPort(k.Listen)
 	return err == nil && own == port && own != "0" && meets(host, u.Hostname())
 }
